@@ -1,0 +1,39 @@
+# `make test` checks everything, `make bench` shows what there is to learn. Both set up .venv
+# first, and again only when setup.py or constraints.txt have changed.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: test test-long bench speed lint constraints clean
+
+test: .venv/installed lint
+	$(BIN)/pytest -m "not long"
+
+lint: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test-long: .venv/installed
+	$(BIN)/pytest -m long
+
+bench: .venv/installed
+	$(BIN)/pmn-bench show stream.yaml
+
+speed: .venv/installed
+	$(BIN)/python benchmarks/speed/run_all.py
+
+.venv/installed: setup.py constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or newer is needed: make PYTHON=…" if sys.version_info < (3, 10) else 0)'
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --constraint constraints.txt --editable '.[test]'
+	touch $@
+
+# Resolve everything anew, on the Python that constraints.txt is for.
+constraints:
+	rm -rf build/constraints && $(PYTHON) -m venv build/constraints
+	build/constraints/bin/pip install --quiet torch==2.13.0 '.[test,ray]'
+	build/constraints/bin/pip freeze --exclude pmn-cl > build/frozen.txt
+	sed -e 's/+cpu$$//' build/frozen.txt > constraints.txt
+
+clean:
+	rm -rf .venv build *.egg-info

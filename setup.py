@@ -1,0 +1,57 @@
+"""Installs pmn-cl: the harness (five packages) and its command, pmn-bench."""
+
+from pathlib import Path
+
+from setuptools import setup
+
+HERE = Path(__file__).parent
+VERSION = next(
+    line.split('"')[1]
+    for line in (HERE / "pmn_cl/__init__.py").read_text("utf-8").splitlines()
+    if line.startswith("__version__")
+)
+
+setup(
+    name="pmn-cl",
+    version=VERSION,
+    description="A continual-learning benchmark harness for Progressive Module Networks",
+    long_description=(HERE / "README.md").read_text("utf-8"),
+    long_description_content_type="text/markdown",
+    python_requires=">=3.10",
+    packages=[
+        "pmn_cl",
+        "benchmarks",
+        "benchmarks.digit_scenes",
+        "strategies",
+        "baselines",
+        "reports",
+    ],
+    package_data={"benchmarks": ["*.yaml"]},
+    install_requires=[
+        "avalanche-lib~=0.6.0",
+        "click>=8.1",
+        "h5py>=3.10",
+        "matplotlib>=3.8",
+        "mlflow>=3.17,<3.18",  # saved comparison views rely on its undocumented format
+        "numpy>=1.26",
+        "packaging>=23",
+        "pydantic>=2.8",
+        "rich>=13.7",
+        "ruamel.yaml>=0.18",
+        "scikit-learn>=1.4",
+        "tensordict>=0.7",
+        "torch>=2.6",
+    ],
+    extras_require={
+        "ray": ["ray[default]>=2.40"],
+        "test": [
+            "hypothesis>=6.100",
+            "mypy>=1.11",
+            "nltk>=3.9",
+            "pycocoevalcap>=1.2",
+            "pytest>=8.2",
+            "ruff>=0.6",
+        ],
+    },
+    entry_points={"console_scripts": ["pmn-bench = pmn_cl.cli:main"]},
+)
