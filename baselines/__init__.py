@@ -1,0 +1,1 @@
+"""What Progressive Module Networks are compared with."""

@@ -1,0 +1,38 @@
+"""The best constant answer: what can be had without looking. Every comparison needs this line.
+
+For each task it gives the one answer that serves the training samples best: the most common
+class, count or caption, each attribute's frequency. It never forgets and never transfers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmn_cl.errors import UserError
+from pmn_cl.samples import Samples
+
+
+class Constant:
+    """Learns each task's prior, and answers every sample with it."""
+
+    summary = "the best constant answer of each task: the floor of every comparison"
+
+    def __init__(self) -> None:
+        self._answers: dict[str, NDArray[Any]] = {}
+
+    def learn(self, samples: Samples) -> None:
+        """Find the answer that serves these training samples best."""
+        self._answers[samples.task.name] = samples.task.constant(
+            samples.columns, samples.store.names
+        )
+
+    def predict(self, samples: Samples) -> NDArray[Any]:
+        """Give that answer to every sample."""
+        if samples.task.name not in self._answers:
+            known = ", ".join(self._answers) or "none"
+            raise UserError(f"task {samples.task.name!r} was not learned; learned: {known}")
+        answer = self._answers[samples.task.name]
+        return np.broadcast_to(answer, (len(samples), *answer.shape))

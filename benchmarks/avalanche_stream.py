@@ -1,0 +1,62 @@
+"""A stream as Avalanche sees it: streams of experiences with data sets and task labels.
+
+Importing this file imports Avalanche, which takes seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from benchmarks.stream import Experience, Stream
+from pmn_cl.compat import import_avalanche
+from pmn_cl.loader import Batches, Scenes
+
+import_avalanche()
+
+from avalanche.benchmarks import CLScenario, EagerCLStream  # noqa: E402
+from avalanche.benchmarks.scenarios import DatasetExperience  # noqa: E402
+from avalanche.benchmarks.utils import AvalancheDataset, TaskLabels  # noqa: E402
+from avalanche.benchmarks.utils.flat_data import ConstantSequence  # noqa: E402
+
+
+class TaskExperience(DatasetExperience[Any]):  # type: ignore[misc]  # Avalanche has no types
+    """An Avalanche experience that knows its task; the task label is its place in the stream."""
+
+    def __init__(self, experience: Experience, split: str, label: int, scenes: Scenes) -> None:
+        self.task = experience.task
+        self.calls = experience.calls
+        self.samples = experience.splits[split]
+        self.batches = Batches(self.samples, scenes)
+        self.task_labels = [label]
+        dataset = AvalancheDataset(
+            [self.batches],
+            data_attributes=[TaskLabels(ConstantSequence(label, len(self.batches)))],
+            collate_fn=collate,
+        )
+        super().__init__(dataset=dataset, current_experience=label)
+
+    @property
+    def task_label(self) -> int:
+        """Return the task's place in the stream."""
+        return self.task_labels[0]
+
+
+def collate(items: Sequence[tuple[Any, Any, int]]) -> tuple[Any, Any, torch.Tensor]:
+    """Stack single samples of one task into a batch, with their task labels."""
+    xs, ys, labels = zip(*items, strict=True)
+    return torch.stack(xs), torch.stack(ys), torch.tensor(labels)
+
+
+def make_benchmark(stream: Stream, *, in_memory: bool | None = None) -> CLScenario[Any]:
+    """Return a benchmark with one Avalanche stream per split; scenes are read once for all."""
+    streams = []
+    for split in stream.store.splits:
+        present = [(i, e) for i, e in enumerate(stream.experiences) if split in e.splits]
+        if present:
+            scenes = Scenes(stream.store, split, in_memory=in_memory)
+            experiences = [TaskExperience(e, split, label, scenes) for label, e in present]
+            streams.append(EagerCLStream(split, experiences))
+    return CLScenario(streams)

@@ -1,0 +1,223 @@
+"""The command line. Each command imports what it needs when it runs, so that help is instant.
+
+Exit codes: 0 done; 1 something that was asked for did not succeed; 2 the input is wrong
+(a message, no traceback).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pmn_cl import __version__
+from pmn_cl.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pmn_cl.world import Progress
+
+_STREAM_HELP = "STREAM is a YAML file, or the name of one that comes with pmn-bench (stream.yaml)."
+_cache_option = click.option(
+    "--cache",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for prepared worlds.  [default: $PMN_BENCH_CACHE, else ~/.cache/pmn-bench]",
+)
+
+
+class _Commands(click.Group):
+    """A group that prints mistakes of the user's without a traceback."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except UserError as error:
+            click.echo(f"pmn-bench: {error}", err=True)
+            ctx.exit(2)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="pmn-bench")
+def main() -> None:
+    """Compare ways of learning one visual task after another.
+
+    \b
+    First steps:
+      pmn-bench doctor             is this machine ready?
+      pmn-bench show stream.yaml   what is there to learn?
+      pmn-bench init               a stream.yaml of your own
+    """
+
+
+@main.command(short_help="What is wrong with this machine, and what to do.")
+def doctor() -> None:
+    """Say what is wrong with this machine or installation, and what to do about it.
+
+    Exits with 1 where something would keep pmn-bench from working.
+    """
+    from pmn_cl.doctor import examine, print_findings
+
+    with _status("looking around (importing torch and Avalanche takes some seconds)"):
+        findings = examine(Path.cwd())
+    print_findings(findings, _console())
+    sys.exit(any(finding.state == "wrong" for finding in findings))
+
+
+@main.command(short_help="Write a stream.yaml to start from.")
+@click.argument("path", default="stream.yaml", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--force", is_flag=True, help="Overwrite a file that is there already.")
+def init(path: Path, force: bool) -> None:
+    """Write a commented stream.yaml to start from, to PATH (default: stream.yaml)."""
+    from pmn_cl.spec import shipped_streams
+
+    if path.exists() and not force:
+        raise UserError(f"{path}: is there already; --force overwrites it")
+    try:
+        path.write_text(shipped_streams()["stream.yaml"].read_text("utf-8"), "utf-8")
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from None
+    click.echo(f"wrote {path}; next: pmn-bench show {path}")
+
+
+@main.command("list", short_help="What can be named in a stream's YAML.")
+def list_names() -> None:
+    """List what can be named in a stream's YAML: strategies, tasks, worlds; and shipped streams."""
+    from pmn_cl import registry
+    from pmn_cl.spec import shipped_streams
+
+    known = {
+        "strategies": registry.STRATEGIES,
+        "tasks": registry.TASKS,
+        "worlds": registry.WORLDS,
+    }
+    described = {
+        kind: {name: (ref, registry.load(ref).summary) for name, ref in names.items()}
+        for kind, names in known.items()
+    }
+    described["streams"] = {name: ("", str(path)) for name, path in shipped_streams().items()}
+    for kind, names in described.items():
+        click.secho(kind, bold=True)
+        for name, (reference, summary) in names.items():
+            click.echo(f"  {name:<12}{summary}" + (f"  [{reference}]" if reference else ""))
+    click.echo("\nAnything of your own: package.module:Name, found beside the YAML file.")
+
+
+@main.group(short_help="Build the data of a world once.")
+def prepare() -> None:
+    """Build the data of a world once, so that streams on it start at once."""
+
+
+@prepare.command("digits")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--train", type=click.IntRange(min=1), help="Scenes for training.  [default: 10000]")
+@click.option("--val", type=click.IntRange(min=1), help="Scenes for validation.  [default: 1000]")
+@click.option("--test", type=click.IntRange(min=1), help="Scenes for test.  [default: 2000]")
+@click.option("--novel", type=click.IntRange(min=1), help="Novel test scenes.  [default: 2000]")
+@click.option("--noise", type=click.FloatRange(min=0), help="Of region features.  [default: 0.1]")
+@_cache_option
+def prepare_digits(
+    seed: int, noise: float | None, cache: Path | None, **scenes: int | None
+) -> None:
+    """Build the world of handwritten digits: no download needed.
+
+    Streams with the same options find it in the cache. A store that is there already is read
+    whole and checked against its digest.
+    """
+    from pmn_cl import registry
+
+    kind = registry.load(registry.WORLDS["digits"])
+    given = {split: count for split, count in scenes.items() if count is not None}
+    options: dict[str, Any] = {"seed": seed, "scenes": given}
+    if noise is not None:
+        options["noise"] = noise
+    world = kind(kind.Options.model_validate(options))
+    with _progress("building the world") as progress:
+        store = world.prepare(cache, progress)
+    if not store.verify():
+        raise UserError(f"{store.path}: does not match its digest; delete it and prepare again")
+    click.echo(f"{store.path}\n{store.path.stat().st_size:,} bytes, digest {store.digest}")
+
+
+@main.command(epilog=_STREAM_HELP, short_help="What is in a stream; a picture of its world.")
+@click.argument("stream")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--preview",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also draw some scenes, their truth and questions into this PNG file.",
+)
+@_cache_option
+def show(stream: str, seed: int, preview: Path | None, cache: Path | None) -> None:
+    """Show what is in a stream: tasks, levels, call lists, sizes, priors, constant answers.
+
+    The world is built first where it has not been yet.
+    """
+    from pmn_cl import registry
+    from pmn_cl.spec import find_stream, load_spec
+
+    path, shipped = find_stream(stream)
+    if shipped:
+        click.echo(f"{stream}: no such file here, using the stream that comes with pmn-bench")
+    spec = load_spec(path)
+    with _progress("building the world") as progress:
+        opened = registry.load("benchmarks.stream:Stream").open(
+            spec, seed, cache=cache, progress=progress
+        )
+    registry.load("benchmarks.overview:print_overview")(opened, _console())
+    if preview is not None:
+        with _status("drawing the preview"):
+            opened.world.preview(opened.store, preview)
+        click.echo(f"wrote {preview}")
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    # Where output is no terminal, a table must not be folded to an imagined width.
+    return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+
+
+@contextmanager
+def _status(doing: str) -> Iterator[None]:
+    """Show that something goes on, where there is a terminal to show it on."""
+    from rich.console import Console
+
+    with Console(stderr=True).status(doing):
+        yield
+
+
+@contextmanager
+def _progress(doing: str) -> Iterator[Progress]:
+    """Offer a progress bar that appears with the first report: a line each 10% elsewhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Bar(*columns, console=console)
+    number = bar.add_task(doing)
+    last_tenth = -1
+
+    def report(done: int, total: int) -> None:
+        nonlocal last_tenth
+        if console.is_terminal:
+            bar.start()
+            bar.update(number, completed=done, total=total)
+        elif done * 10 // total > last_tenth:
+            last_tenth = done * 10 // total
+            click.echo(f"{doing}: {done:,} of {total:,}", err=True)
+
+    try:
+        yield report
+    finally:
+        bar.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""Batches: whole batches are indexed at once, from memory or through a memory map.
+
+A batch is a pair of TensorDicts: x with the environment (``regions`` (B, N, d), ``boxes``
+(B, N, 4) as x1, y1, x2, y2 in 0 … 1, ``mask`` (B, N)) and the task's query, y with its target.
+Whole numbers come as int64, and floats as float32, except that mapped ``regions`` keep the
+store's float16: cast them on the device, where it is cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tensordict import TensorDict
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from pmn_cl.samples import Rows, Samples
+from pmn_cl.store import SCENES, MappedArray, Store
+
+ENVIRONMENT = ("regions", "boxes", "mask")
+MEMORY_LIMIT = 2_000_000_000  # bytes of scenes that are still read into memory
+
+Batch = tuple[TensorDict, TensorDict]
+
+
+def _tensor(array: NDArray[Any]) -> Tensor:
+    """Return the array as a tensor of the type that models and losses expect."""
+    if array.dtype.kind in "iu":
+        return torch.from_numpy(array.astype(np.int64, copy=False))
+    if array.dtype.kind == "f":
+        return torch.from_numpy(array.astype(np.float32, copy=False))
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
+class Scenes:
+    """The environments of one split, shared by all tasks on it."""
+
+    def __init__(self, store: Store, split: str, *, in_memory: bool | None = None) -> None:
+        columns = {name: store.table(split, SCENES)[name] for name in ENVIRONMENT}
+        size = sum(mapped.nbytes for mapped in columns.values())
+        self.in_memory = size <= MEMORY_LIMIT if in_memory is None else in_memory
+        self._columns: dict[str, Tensor | MappedArray] = {
+            name: _tensor(mapped.load()) if self.in_memory else mapped
+            for name, mapped in columns.items()
+        }
+
+    def take(self, scenes: Tensor) -> dict[str, Tensor]:
+        """Return the environments of these scenes."""
+        taken = {}
+        for name, column in self._columns.items():
+            if isinstance(column, Tensor):
+                taken[name] = column.index_select(0, scenes)
+            else:
+                taken[name] = torch.from_numpy(column.array[scenes.numpy()])
+        return taken
+
+
+class Batches(Dataset[Batch]):
+    """The samples of a task as a torch data set that takes one index or many at once."""
+
+    def __init__(self, samples: Samples, scenes: Scenes) -> None:
+        task, columns = samples.task, samples.columns
+        self._scenes = scenes
+        self._scene = _tensor(columns["scene"])
+        self._query = {name: _tensor(columns[name]) for name in task.query}
+        self._target = {name: _tensor(columns[name]) for name in task.target}
+
+    def __len__(self) -> int:
+        return len(self._scene)
+
+    def __getitem__(self, index: int | Rows | Tensor) -> Batch:
+        """Return one sample, or a batch of samples."""
+        if isinstance(index, (int, np.integer)):
+            one_x, one_y = self[torch.tensor([index])]
+            return one_x[0], one_y[0]
+        rows = torch.as_tensor(index)
+        x = self._scenes.take(self._scene.index_select(0, rows))
+        for name, column in self._query.items():
+            x[name] = column.index_select(0, rows)
+        y = {name: column.index_select(0, rows) for name, column in self._target.items()}
+        return TensorDict(x, [len(rows)]), TensorDict(y, [len(rows)])
+
+
+class BatchLoader:
+    """Goes through a task's samples in an order that (seed, epoch) alone decide.
+
+    ``start`` skips that many batches without reading them, to go on where a run was cut.
+    ``workers`` processes read ahead; the batches are the same with any number of them.
+    """
+
+    def __init__(
+        self,
+        batches: Batches,
+        batch_size: int,
+        *,
+        seed: int = 0,
+        epoch: int = 0,
+        start: int = 0,
+        shuffle: bool = True,
+        workers: int = 0,
+    ) -> None:
+        order = np.arange(len(batches))
+        if shuffle:
+            order = np.random.default_rng([seed, epoch]).permutation(order)
+        self._batches, self._workers = batches, workers
+        self._rows = torch.split(torch.from_numpy(order), batch_size)[start:]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Batch]:
+        if self._workers == 0:
+            return map(self._batches.__getitem__, self._rows)
+        # Without a batch size of its own, the DataLoader hands over our rows as they are.
+        reader: DataLoader[Batch] = DataLoader(
+            self._batches,
+            batch_size=None,
+            sampler=self._rows,  # the rows of a whole batch at a time
+            num_workers=self._workers,
+        )
+        return iter(reader)

@@ -1,0 +1,66 @@
+"""Names that YAML files and the command line may use, and how a name becomes a class.
+
+A name stands for ``package.module:Name``; anything of somebody else's is named by such a
+reference directly, with no entry here. Nothing is imported until it is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from pmn_cl.errors import UserError, did_you_mean
+
+TASKS = {
+    "obj": "pmn_cl.tasks:ObjectTask",
+    "att": "pmn_cl.tasks:AttributeTask",
+    "rel": "pmn_cl.tasks:RelationTask",
+    "cap": "pmn_cl.tasks:CaptionTask",
+    "cnt": "pmn_cl.tasks:CountTask",
+    "vqa": "pmn_cl.tasks:AnswerTask",
+}
+WORLDS = {"digits": "benchmarks.digit_scenes.world:DigitScenes"}
+STRATEGIES = {"constant": "baselines.constant:Constant"}
+
+
+def load(reference: str) -> Any:
+    """Import what ``package.module:Name`` refers to."""
+    module_name, _, attribute = reference.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        missing = error.name or module_name
+        if missing != module_name and not module_name.startswith(f"{missing}."):
+            raise  # the module is there, but something that it needs is not
+        raise UserError(
+            f"no module {missing!r} on the path, expected package.module:Name; put it beside "
+            "the YAML file or install it"
+        ) from None
+    try:
+        return getattr(module, attribute)
+    except AttributeError:
+        raise UserError(
+            f"module {module_name!r} has no {attribute!r}{did_you_mean(attribute, dir(module))}"
+        ) from None
+
+
+def find(name: str, known: dict[str, str], what: str, base: type | None = None) -> Any:
+    """Return the class that a name or a reference stands for, a subclass of ``base``."""
+    if name not in known and ":" not in name:
+        raise UserError(
+            f"unknown {what} {name!r}, expected one of {', '.join(known)} or a reference "
+            f"package.module:Name{did_you_mean(name, known)}"
+        )
+    found = load(known.get(name, name))
+    if base is not None and not (isinstance(found, type) and issubclass(found, base)):
+        raise UserError(f"{name!r} is no {base.__module__}.{base.__name__}, and must be one")
+    return found
+
+
+def search_last(folder: Path) -> None:
+    """Let modules in this folder be found, after everything else, so that none is shadowed."""
+    entry = str(folder.resolve())
+    if entry not in sys.path:
+        sys.path.append(entry)

@@ -1,0 +1,89 @@
+"""The samples of one task in one split, and how a fraction of them is chosen. No torch here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmn_cl.errors import UserError
+from pmn_cl.store import Store
+from pmn_cl.tasks import Task
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Which rows of a task's table are used; columns are read when they are asked for."""
+
+    store: Store
+    split: str
+    task: Task
+    rows: Rows
+
+    @classmethod
+    def whole(cls, store: Store, split: str, task: Task) -> Samples:
+        """Return all samples of a split; a table that lacks a column of the task is refused."""
+        table = store.table(split, task.name)
+        missing = [c for c in ("scene", *task.query, *task.target) if c not in table]
+        if missing:
+            raise UserError(
+                f"{store.path}: task {task.name!r} needs the columns {', '.join(missing)} "
+                f"in split {split!r}, which has {', '.join(table)}"
+            )
+        return cls(store, split, task, np.arange(len(table["scene"])))
+
+    def fraction(self, percent: float, seed: int) -> Samples:
+        """Return so many percent of these samples."""
+        kinds = self.columns["kind"] if "kind" in self.columns else np.zeros(len(self), np.int64)
+        chosen = choose_fraction(kinds, percent, seed)
+        return Samples(self.store, self.split, self.task, self.rows[chosen])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def columns(self) -> Mapping[str, NDArray[Any]]:
+        """Return the columns of these samples, read when used."""
+        return _Columns(self)
+
+
+class _Columns(Mapping[str, NDArray[Any]]):
+    """The columns of some rows, as a mapping that reads lazily."""
+
+    def __init__(self, samples: Samples) -> None:
+        self._table = samples.store.table(samples.split, samples.task.name)
+        self._rows = samples.rows
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return np.asarray(self._table[name].array[self._rows])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+
+def choose_fraction(kinds: NDArray[Any], percent: float, seed: int) -> Rows:
+    """Choose exactly round(n · percent / 100) of n samples, at least one, in their old order.
+
+    Smaller fractions are part of larger ones, and each kind keeps its share to within one
+    sample: within a kind of m samples, the one drawn k-th stands at (k + ½) / m, and a
+    fraction takes the lowest standings. Depends on the seed alone, not on who asks.
+    """
+    if not 0 < percent <= 100:
+        raise UserError(f"a fraction of {percent}%, expected more than 0 and at most 100")
+    rng = np.random.default_rng([seed, 0x5A3])
+    standing = np.empty(len(kinds))
+    for kind in np.unique(kinds):
+        of_kind = np.flatnonzero(kinds == kind)
+        standing[rng.permutation(of_kind)] = (np.arange(len(of_kind)) + 0.5) / len(of_kind)
+    tie_break = rng.permutation(len(kinds))
+    count = max(1, round(len(kinds) * percent / 100))
+    return np.sort(np.lexsort((tie_break, standing))[:count])

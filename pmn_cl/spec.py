@@ -1,0 +1,289 @@
+"""The validated form of a stream's YAML: the only place where its options are named.
+
+``load_spec`` reports every mistake of a file at once, each as
+``file:line:column: path: what was found, what was expected; did you mean …?``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from pmn_cl import registry
+from pmn_cl.errors import UserError, did_you_mean
+from pmn_cl.tasks import Task
+from pmn_cl.world import World
+from pmn_cl.yaml_source import Loc, Problem, YamlSource, read_yaml
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class TaskSpec(_Strict):
+    """One experience of the stream: a task, what its module may call, how much data it has."""
+
+    task: str
+    calls: list[str] | None = None  # None: the paper's list, as far as it was learned before
+    fraction: float | None = Field(None, ge=1, le=100)  # percent; None: the stream's
+
+
+class StreamSpec(_Strict):
+    """A whole stream.yaml."""
+
+    name: str = Field(min_length=1)
+    world: dict[str, Any]
+    tasks: list[TaskSpec] = Field(min_length=1)
+    fraction: float = Field(100, ge=1, le=100)  # percent of every task's training data
+    strategies: list[str] = Field(min_length=1)
+    seeds: list[int] = Field(min_length=1)
+
+    @field_validator("world", mode="before")
+    @classmethod
+    def _name_alone(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("tasks", mode="before")
+    @classmethod
+    def _names_alone(cls, value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        return [{"task": item} if isinstance(item, str) else item for item in value]
+
+    def world_class(self) -> type[World]:
+        """Return the class of the world named."""
+        found: type[World] = registry.find(self.world["name"], registry.WORLDS, "world", World)
+        return found
+
+    def make_world(self) -> World:
+        """Return the world with the options given."""
+        kind = self.world_class()
+        options = {key: value for key, value in self.world.items() if key != "name"}
+        return kind(kind.Options.model_validate(options))
+
+
+def find_stream(name: str | Path) -> tuple[Path, bool]:
+    """Return the file that is meant and whether it is one of the shipped streams.
+
+    A name that is no file here is looked up among the streams that come with pmn-bench.
+    """
+    path = Path(name)
+    if path.exists():
+        return path, False
+    shipped = shipped_streams()
+    for known in (path.name, f"{path.name}.yaml"):
+        if known in shipped and path.parent == Path():
+            return shipped[known], True
+    raise UserError(
+        f"{name}: no such file, and no shipped stream of that name "
+        f"({', '.join(shipped)}){did_you_mean(path.name, shipped)}"
+    )
+
+
+def shipped_streams() -> dict[str, Path]:
+    """Return the streams that come with pmn-bench, by file name."""
+    found = importlib.util.find_spec("benchmarks")
+    folders = found.submodule_search_locations if found else None
+    return {p.name: p for folder in folders or () for p in sorted(Path(folder).glob("*.yaml"))}
+
+
+def load_spec(path: Path) -> StreamSpec:
+    """Read and check a stream's YAML; raise a ``UserError`` that lists every mistake."""
+    source = read_yaml(path)
+    registry.search_last(path.parent)  # a user's own worlds, tasks and strategies
+    if not isinstance(source.data, dict):
+        found = "nothing" if source.data is None else _shown(source.data)
+        keys = ", ".join(StreamSpec.model_fields)
+        source.refuse([Problem((), f"found {found}, expected a mapping with the keys {keys}")])
+    try:
+        spec = StreamSpec.model_validate(source.data)
+    except ValidationError as error:
+        spec = None
+        problems = _from_pydantic(error, StreamSpec, ())
+    else:
+        problems = []
+    problems += _check_meaning(source)
+    source.refuse(problems)
+    assert spec is not None
+    return spec
+
+
+def _check_meaning(source: YamlSource) -> list[Problem]:
+    """Check names, call lists, order and world options, as far as the shape allows."""
+    data: dict[str, Any] = source.data
+    return [
+        *_check_world(data.get("world")),
+        *_check_tasks(data.get("tasks")),
+        *_check_strategies(data.get("strategies")),
+        *_check_seeds(data.get("seeds")),
+    ]
+
+
+def _check_world(world: Any) -> list[Problem]:
+    if isinstance(world, str):
+        world = {"name": world}
+        where: Loc = ("world",)
+    else:
+        where = ("world", "name")
+    if not isinstance(world, dict):
+        return []
+    name = world.get("name")
+    if not isinstance(name, str):
+        found = f"found {_shown(name)}" if "name" in world else "missing"
+        return [Problem(where, f"{found}, expected the name of a world")]
+    try:
+        kind = registry.find(name, registry.WORLDS, "world", World)
+    except UserError as error:
+        return [Problem(where, str(error))]
+    try:
+        kind.Options.model_validate({k: v for k, v in world.items() if k != "name"})
+    except ValidationError as error:
+        return _from_pydantic(error, kind.Options, ("world",))
+    return []
+
+
+def _check_tasks(tasks: Any) -> list[Problem]:
+    if not isinstance(tasks, list):
+        return []
+    problems: list[Problem] = []
+    learned: dict[str, type[Task]] = {}
+    for number, item in enumerate(tasks):
+        given = {"task": item} if isinstance(item, str) else item
+        if not isinstance(given, dict) or not isinstance(given.get("task"), str):
+            continue  # the shape is wrong, which has been said
+        where: Loc = ("tasks", number, "task")
+        try:
+            kind: type[Task] = registry.find(given["task"], registry.TASKS, "task", Task)
+        except UserError as error:
+            problems.append(Problem(where, str(error)))
+            continue
+        if kind.name in learned:
+            problems.append(Problem(where, f"{kind.name!r} is in the stream twice, expected once"))
+        problems += _check_level(kind, learned, where)
+        problems += _check_calls(kind, given.get("calls"), learned, ("tasks", number, "calls"))
+        learned[kind.name] = kind
+    return problems
+
+
+def _check_level(kind: type[Task], learned: dict[str, type[Task]], where: Loc) -> list[Problem]:
+    higher = [t.name for t in learned.values() if t.level > kind.level]
+    if not higher:
+        return []
+    return [
+        Problem(
+            where,
+            f"{kind.name!r} (level {kind.level}) comes after {', '.join(higher)} of a higher "
+            "level, expected tasks in the order of their levels",
+        )
+    ]
+
+
+def _check_calls(
+    kind: type[Task], calls: Any, learned: dict[str, type[Task]], where: Loc
+) -> list[Problem]:
+    """A module may call what was learned before it, at a lower level."""
+    problems = []
+    lower = [t.name for t in learned.values() if t.level < kind.level]
+    for position, name in enumerate(calls if isinstance(calls, list) else []):
+        if not isinstance(name, str) or name in lower:
+            continue
+        if name in learned:
+            found = f"{name!r} is of level {learned[name].level}, not below {kind.level}"
+        elif name == kind.name:
+            found = f"{name!r} calls itself"
+        elif name in registry.TASKS:
+            found = f"{name!r} is not learned before {kind.name!r}"
+        else:
+            found = f"unknown task {name!r}"
+        expected = ", ".join(lower) or "nothing, since no lower task comes before"
+        near = did_you_mean(name, lower)
+        problems.append(Problem((*where, position), f"{found}, expected one of: {expected}{near}"))
+    return problems
+
+
+def _check_strategies(strategies: Any) -> list[Problem]:
+    problems = []
+    for number, name in enumerate(strategies if isinstance(strategies, list) else []):
+        if isinstance(name, str):
+            try:
+                registry.find(name, registry.STRATEGIES, "strategy")
+            except UserError as error:
+                problems.append(Problem(("strategies", number), str(error)))
+    return problems
+
+
+def _check_seeds(seeds: Any) -> list[Problem]:
+    problems = []
+    for number, seed in enumerate(seeds if isinstance(seeds, list) else []):
+        if isinstance(seed, int) and not isinstance(seed, bool) and seed < 0:
+            problems.append(Problem(("seeds", number), f"found {seed}, expected 0 or more"))
+        elif seed in seeds[:number]:
+            problems.append(Problem(("seeds", number), f"{seed} is given twice, expected once"))
+    return problems
+
+
+_EXPECTED = {
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "string_too_short": "some text",
+    "too_short": "at least one entry",
+}
+
+
+def _from_pydantic(error: ValidationError, model: type[BaseModel], above: Loc) -> list[Problem]:
+    """Put pydantic's findings into our words."""
+    problems = []
+    for item in error.errors():
+        loc: Loc = tuple(item["loc"])
+        kind, value = item["type"], item["input"]
+        if kind == "extra_forbidden":
+            known = list(_fields_at(model, loc[:-1]))
+            message = (
+                f"unknown key {loc[-1]!r}, expected one of {', '.join(known)}"
+                f"{did_you_mean(str(loc[-1]), known)}"
+            )
+        elif kind == "missing":
+            message = "missing, expected a value"
+        else:
+            expected = _EXPECTED.get(kind) or _limits(model, loc) or item["msg"].lower()
+            message = f"found {_shown(value)}, expected {expected}"
+        problems.append(Problem((*above, *loc), message, at_key=kind == "extra_forbidden"))
+    return problems
+
+
+def _limits(model: type[BaseModel], loc: Loc) -> str:
+    """Return for example ``a number from 1 to 100``, from what the field itself says."""
+    limits = {}
+    for constraint in _fields_at(model, loc[:-1])[str(loc[-1])].metadata:
+        for end in ("ge", "le"):
+            if hasattr(constraint, end):
+                limits[end] = getattr(constraint, end)
+    if "ge" in limits and "le" in limits:
+        return f"a number from {limits['ge']} to {limits['le']}"
+    return f"a number of at least {limits['ge']}" if "ge" in limits else ""
+
+
+def _fields_at(model: type[BaseModel], loc: Loc) -> dict[str, Any]:
+    """Return the fields of the model that a path leads to."""
+    for part in loc:
+        if isinstance(part, str):
+            annotation = model.model_fields[part].annotation
+            inner = [a for a in (annotation, *get_args(annotation)) if isinstance(a, type)]
+            model = next(a for a in inner if issubclass(a, BaseModel))
+    return model.model_fields
+
+
+def _shown(value: Any) -> str:
+    """Return a value as the user wrote it, with its kind, cut to a readable length."""
+    kinds = {str: "text", bool: "true/false", int: "a whole number", float: "a number"}
+    kinds |= {list: "a list", dict: "a mapping", type(None): "nothing"}
+    text = repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:57]}…"
+    return "nothing" if value is None else f"{text} ({kinds.get(type(value), 'a value')})"

@@ -1,0 +1,87 @@
+"""What a world is: a source of scenes with their truth, prepared once into a store.
+
+A world knows nothing of models. To add one, subclass ``World`` in a file of your own and name
+it in a stream's YAML as ``package.module:Name``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+from pmn_cl.errors import UserError
+from pmn_cl.store import FORMAT_VERSION, Store, StoreWriter, build_store
+
+Progress = Callable[[int, int], None]  # how much is done, of how much
+
+
+class Options(BaseModel):
+    """What a stream's YAML may set about a world; a world adds its own fields."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class World(ABC):
+    """Makes scenes, and samples of tasks about them, and keeps them in a store."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]  # one line, for ``pmn-bench list``
+    version: ClassVar[int] = 1  # raise it whenever the same options give other data
+    Options: ClassVar[type[Options]] = Options
+
+    def __init__(self, options: Any = None) -> None:
+        self.options = self.Options() if options is None else options
+
+    @abstractmethod
+    def write(self, store: StoreWriter, progress: Progress) -> None:
+        """Write scenes and samples, a few at a time, so that any number fits in memory."""
+
+    def expected_bytes(self) -> int:
+        """Return about how large the store will be, to refuse a disk that is too full."""
+        return 0
+
+    def preview(self, store: Store, path: Path) -> None:
+        """Draw some scenes with their truth into a picture."""
+        raise UserError(f"the world {self.name!r} draws no preview")
+
+    def path(self, cache: Path | None = None) -> Path:
+        """Return where the store of these options is or will be."""
+        identity = [self.version, FORMAT_VERSION, self.options.model_dump(mode="json")]
+        key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
+        return cache_folder(cache) / f"{self.name}-{key}.h5"
+
+    def prepare(self, cache: Path | None = None, progress: Progress | None = None) -> Store:
+        """Open the store, building it first where there is none yet."""
+        path = self.path(cache)
+        if not _is_file(path):
+            build_store(
+                path,
+                lambda store: self.write(store, progress or (lambda done, total: None)),
+                header={"world": self.name, "options": self.options.model_dump(mode="json")},
+                size=self.expected_bytes(),
+            )
+        return Store(path)
+
+
+def cache_folder(given: Path | None = None) -> Path:
+    """Return the folder for prepared worlds: as given, else as set, else the user's cache."""
+    if given is not None:
+        return Path(given)
+    if os.environ.get("PMN_BENCH_CACHE"):
+        return Path(os.environ["PMN_BENCH_CACHE"])
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "pmn-bench"
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be looked at ({error})") from error

@@ -1,0 +1,1 @@
+"""Ways of going through a stream: Progressive Module Networks and their controls."""
