@@ -85,6 +85,10 @@ class Batches(Dataset[Batch]):
         return TensorDict(x, [len(rows)]), TensorDict(y, [len(rows)])
 
 
+def _as_it_is(batch: Batch) -> Batch:
+    return batch
+
+
 class BatchLoader:
     """Goes through a task's samples in an order that (seed, epoch) alone decide.
 
@@ -121,5 +125,6 @@ class BatchLoader:
             batch_size=None,
             sampler=self._rows,  # the rows of a whole batch at a time
             num_workers=self._workers,
+            collate_fn=_as_it_is,
         )
         return iter(reader)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +29,22 @@ STRATEGIES = {"constant": "baselines.constant:Constant"}
 def load(reference: str) -> Any:
     """Import what ``package.module:Name`` refers to."""
     module_name, _, attribute = reference.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), attribute)):
+        raise UserError(f"found {reference!r}, expected a reference package.module:Name")
     try:
         module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        missing = error.name or module_name
-        if missing != module_name and not module_name.startswith(f"{missing}."):
-            raise  # the module is there, but something that it needs is not
+    except (Exception, SystemExit) as error:  # a module of the user's may do anything
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing and f"{module_name}.".startswith(f"{missing}."):
+            raise UserError(
+                f"no module {missing!r} on the path, expected package.module:Name; put it beside "
+                "the YAML file or install it"
+            ) from None
+        place = traceback.extract_tb(error.__traceback__)[-1]
         raise UserError(
-            f"no module {missing!r} on the path, expected package.module:Name; put it beside "
-            "the YAML file or install it"
-        ) from None
+            f"module {module_name!r} cannot be imported: {type(error).__name__}: {error} "
+            f"({Path(place.filename).name}, line {place.lineno})"
+        ) from error
     try:
         return getattr(module, attribute)
     except AttributeError:
@@ -56,6 +63,10 @@ def find(name: str, known: dict[str, str], what: str, base: type | None = None) 
     found = load(known.get(name, name))
     if base is not None and not (isinstance(found, type) and issubclass(found, base)):
         raise UserError(f"{name!r} is no {base.__module__}.{base.__name__}, and must be one")
+    needed = [n for n in (base.__annotations__ if base else ()) if not hasattr(found, n)]
+    needed += sorted(getattr(found, "__abstractmethods__", ()))
+    if needed:
+        raise UserError(f"{name!r} lacks {', '.join(needed)}")
     return found
 
 

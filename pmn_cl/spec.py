@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,11 +17,14 @@ from pmn_cl import registry
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.tasks import Task
 from pmn_cl.world import World
-from pmn_cl.yaml_source import Loc, Problem, YamlSource, read_yaml
+from pmn_cl.yaml_source import Loc, Problem, YamlSource, read_yaml, shorten
+
+
+_LARGEST_SEED = 2**32 - 1  # what every random generator takes
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class TaskSpec(_Strict):
@@ -71,7 +75,7 @@ def find_stream(name: str | Path) -> tuple[Path, bool]:
     A name that is no file here is looked up among the streams that come with pmn-bench.
     """
     path = Path(name)
-    if path.exists():
+    if os.path.exists(path):  # unlike Path.exists, False for a name that no file can have
         return path, False
     shipped = shipped_streams()
     for known in (path.name, f"{path.name}.yaml"):
@@ -154,7 +158,7 @@ def _check_tasks(tasks: Any) -> list[Problem]:
         given = {"task": item} if isinstance(item, str) else item
         if not isinstance(given, dict) or not isinstance(given.get("task"), str):
             continue  # the shape is wrong, which has been said
-        where: Loc = ("tasks", number, "task")
+        where: Loc = ("tasks", number) if given is not item else ("tasks", number, "task")
         try:
             kind: type[Task] = registry.find(given["task"], registry.TASKS, "task", Task)
         except UserError as error:
@@ -198,10 +202,10 @@ def _check_calls(
             found = f"{name!r} is not learned before {kind.name!r}"
         else:
             found = f"unknown task {name!r}"
-        expected = ", ".join(lower) or "nothing, since no lower task comes before"
+        expected = f"one of {', '.join(lower)}" if lower else "none, as no lower task comes before"
         near = did_you_mean(name, lower)
-        problems.append(Problem((*where, position), f"{found}, expected one of: {expected}{near}"))
-    return problems
+        problems.append(Problem((*where, position), f"{found}, expected {expected}{near}"))
+    return [*problems, *_check_once(calls, where)]
 
 
 def _check_strategies(strategies: Any) -> list[Problem]:
@@ -212,17 +216,26 @@ def _check_strategies(strategies: Any) -> list[Problem]:
                 registry.find(name, registry.STRATEGIES, "strategy")
             except UserError as error:
                 problems.append(Problem(("strategies", number), str(error)))
-    return problems
+    return [*problems, *_check_once(strategies, ("strategies",))]
 
 
 def _check_seeds(seeds: Any) -> list[Problem]:
     problems = []
     for number, seed in enumerate(seeds if isinstance(seeds, list) else []):
-        if isinstance(seed, int) and not isinstance(seed, bool) and seed < 0:
-            problems.append(Problem(("seeds", number), f"found {seed}, expected 0 or more"))
-        elif seed in seeds[:number]:
-            problems.append(Problem(("seeds", number), f"{seed} is given twice, expected once"))
-    return problems
+        if type(seed) is int and not 0 <= seed <= _LARGEST_SEED:
+            message = f"found {_shown(seed)}, expected a number from 0 to {_LARGEST_SEED}"
+            problems.append(Problem(("seeds", number), message))
+    return [*problems, *_check_once(seeds, ("seeds",))]
+
+
+def _check_once(entries: Any, where: Loc) -> list[Problem]:
+    """Find what a list names again."""
+    written = [repr(entry) for entry in entries] if isinstance(entries, list) else []
+    return [
+        Problem((*where, number), f"{shorten(entry)} is given twice, expected once")
+        for number, entry in enumerate(written)
+        if entry in written[:number]
+    ]
 
 
 _EXPECTED = {
@@ -230,6 +243,8 @@ _EXPECTED = {
     "float_type": "a number",
     "string_type": "text",
     "bool_type": "true or false",
+    "string_unicode": "text that UTF-8 can write",
+    "finite_number": "a finite number",
     "list_type": "a list",
     "dict_type": "a mapping",
     "model_type": "a mapping",
@@ -246,14 +261,18 @@ def _from_pydantic(error: ValidationError, model: type[BaseModel], above: Loc) -
         kind, value = item["type"], item["input"]
         if kind == "extra_forbidden":
             known = list(_fields_at(model, loc[:-1]))
-            message = (
-                f"unknown key {loc[-1]!r}, expected one of {', '.join(known)}"
-                f"{did_you_mean(str(loc[-1]), known)}"
-            )
+            expected = f"one of {', '.join(known)}" if known else "none"
+            near = did_you_mean(str(loc[-1]), known)
+            message = f"unknown key {loc[-1]!r}, expected {expected}{near}"
         elif kind == "missing":
             message = "missing, expected a value"
+        elif kind in ("value_error", "assertion_error"):  # a world's own check, in its own words
+            message = str(item["ctx"]["error"])
         else:
-            expected = _EXPECTED.get(kind) or _limits(model, loc) or item["msg"].lower()
+            expected = _EXPECTED.get(kind) or _limits(model, loc)
+            if model is StreamSpec and expected == "a mapping":
+                expected = "a name or a mapping"
+            expected = expected or item["msg"].removeprefix("Input should be ")
             message = f"found {_shown(value)}, expected {expected}"
         problems.append(Problem((*above, *loc), message, at_key=kind == "extra_forbidden"))
     return problems
@@ -262,7 +281,8 @@ def _from_pydantic(error: ValidationError, model: type[BaseModel], above: Loc) -
 def _limits(model: type[BaseModel], loc: Loc) -> str:
     """Return for example ``a number from 1 to 100``, from what the field itself says."""
     limits = {}
-    for constraint in _fields_at(model, loc[:-1])[str(loc[-1])].metadata:
+    field = _fields_at(model, loc[:-1]).get(str(loc[-1])) if loc else None
+    for constraint in field.metadata if field else ():
         for end in ("ge", "le"):
             if hasattr(constraint, end):
                 limits[end] = getattr(constraint, end)
@@ -272,18 +292,23 @@ def _limits(model: type[BaseModel], loc: Loc) -> str:
 
 
 def _fields_at(model: type[BaseModel], loc: Loc) -> dict[str, Any]:
-    """Return the fields of the model that a path leads to."""
+    """Return the fields of the model that a path leads to; none where it leads to no model."""
+    fields = model.model_fields
     for part in loc:
         if isinstance(part, str):
-            annotation = model.model_fields[part].annotation
-            inner = [a for a in (annotation, *get_args(annotation)) if isinstance(a, type)]
-            model = next(a for a in inner if issubclass(a, BaseModel))
-    return model.model_fields
+            annotation = fields[part].annotation if part in fields else None
+            models = [a for a in (annotation, *get_args(annotation)) if _is_model(a)]
+            fields = models[0].model_fields if models else {}
+    return fields
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type(BaseModel))
 
 
 def _shown(value: Any) -> str:
     """Return a value as the user wrote it, with its kind, cut to a readable length."""
     kinds = {str: "text", bool: "true/false", int: "a whole number", float: "a number"}
     kinds |= {list: "a list", dict: "a mapping", type(None): "nothing"}
-    text = repr(value) if len(repr(value)) <= 60 else f"{repr(value)[:57]}…"
+    text = str(value).lower() if isinstance(value, bool) else shorten(repr(value))
     return "nothing" if value is None else f"{text} ({kinds.get(type(value), 'a value')})"

@@ -25,7 +25,7 @@ Progress = Callable[[int, int], None]  # how much is done, of how much
 class Options(BaseModel):
     """What a stream's YAML may set about a world; a world adds its own fields."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class World(ABC):

@@ -1,8 +1,8 @@
 """Reads a YAML file into plain data and remembers where each part of it stands.
 
 Plain YAML readers drop duplicate keys, take ``5e-4`` for text and ``no`` for False. This one
-reads YAML 1.2, keeps every duplicate as a problem, and can point at any part by its path.
-It knows nothing of what the data means.
+reads YAML 1.2 without dates, tags and merge keys, keeps every duplicate as a problem, and can
+point at any part by its path. It knows nothing of what the data means.
 """
 
 from __future__ import annotations
@@ -14,10 +14,18 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.reader import ReaderError
 
 from pmn_cl.errors import UserError
 
 Loc = tuple[str | int, ...]  # the way to a part: keys and list positions
+Position = tuple[int, int]  # line and column, from 1
+
+_MOST_PARTS = 100_000  # aliases of aliases could stand for more than fits in memory
+_PLAIN_TAGS = {
+    f"tag:yaml.org,2002:{kind}"
+    for kind in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge")
+}
 
 
 @dataclass(frozen=True)
@@ -27,6 +35,7 @@ class Problem:
     loc: Loc
     message: str
     at_key: bool = False  # whether the key is meant, or its value
+    position: Position | None = None  # where the path alone does not tell
 
 
 @dataclass
@@ -36,8 +45,8 @@ class YamlSource:
     path: Path
     data: Any = None
     problems: list[Problem] = field(default_factory=list)
-    _values: dict[Loc, tuple[int, int]] = field(default_factory=dict)
-    _keys: dict[Loc, tuple[int, int]] = field(default_factory=dict)
+    _values: dict[Loc, Position] = field(default_factory=dict)
+    _keys: dict[Loc, Position] = field(default_factory=dict)
 
     def describe(self, problem: Problem) -> str:
         """Return ``file:line:column: path: message``."""
@@ -47,13 +56,20 @@ class YamlSource:
 
     def refuse(self, problems: list[Problem]) -> None:
         """Raise one error that lists all problems in the order of the file, if there are any."""
-        problems = [*self.problems, *problems]
-        if problems:
-            unique = {self.describe(p): self._position(p) for p in problems}
-            raise UserError("\n".join(sorted(unique, key=lambda text: unique[text])))
+        told: set[Loc] = set()  # a value that is wrong in one way is often wrong in another too
+        lines: dict[str, Position] = {}
+        for problem in [*self.problems, *problems]:
+            if problem.at_key or problem.loc not in told:
+                lines[self.describe(problem)] = self._position(problem)
+            if not problem.at_key:
+                told.add(problem.loc)
+        if lines:
+            raise UserError("\n".join(sorted(lines, key=lambda line: lines[line])))
 
-    def _position(self, problem: Problem) -> tuple[int, int]:
+    def _position(self, problem: Problem) -> Position:
         """Return where the problem is, or the nearest part above it that is written down."""
+        if problem.position is not None:
+            return problem.position
         if problem.at_key and problem.loc in self._keys:
             return self._keys[problem.loc]
         loc = problem.loc
@@ -71,28 +87,46 @@ def read_yaml(path: Path) -> YamlSource:
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
     reader = YAML(typ="safe", pure=True)
+    source = YamlSource(path)
     try:
         root = reader.compose(text)
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
-        raise UserError(
-            f"{path}:{line}:{column}: not valid YAML: {error.problem or error.context}"
-        ) from None
+        source.data = None if root is None else _read_node(reader, root, (), source, ())
+    except RecursionError:
+        raise UserError(f"{path}:1:1: nested too deeply, expected a few levels") from None
     except YAMLError as error:
-        raise UserError(f"{path}:1:1: not valid YAML: {error}") from None
-    source = YamlSource(path)
-    source.data = None if root is None else _read_node(reader, root, (), source, ())
+        (line, column), reason = _explain(error, text)
+        raise UserError(f"{path}:{line}:{column}: not valid YAML: {reason}") from None
     return source
+
+
+def _explain(error: YAMLError, text: str) -> tuple[Position, str]:
+    """Return where a file stops being YAML, and why."""
+    if isinstance(error, ReaderError):
+        before = text[: error.position]
+        position = before.count("\n") + 1, error.position - before.rfind("\n")
+        return position, f"the character {text[error.position]!r} is not allowed"
+    if not isinstance(error, MarkedYAMLError):
+        return (1, 1), str(error)
+    mark, begin = error.problem_mark or error.context_mark, error.context_mark
+    context = error.context
+    if context and begin and begin is not mark and begin.line != mark.line:
+        context = f"{context} from line {begin.line + 1}"
+    reason = ", ".join(part for part in (context, error.problem) if part)
+    return (mark.line + 1, mark.column + 1) if mark else (1, 1), reason
 
 
 def _read_node(
     reader: YAML, node: Node, loc: Loc, source: YamlSource, above: tuple[Node, ...]
 ) -> Any:
     """Turn a node into plain data and note where it and its parts stand."""
-    source._values[loc] = (node.start_mark.line + 1, node.start_mark.column + 1)
+    source._values.setdefault(loc, _start(node))
+    if len(source._values) > _MOST_PARTS:
+        raise UserError(f"{source.path}:1:1: more than {_MOST_PARTS:,} parts, expected fewer")
     if node in above:
         source.problems.append(Problem(loc, "refers to itself, expected plain data"))
+        return None
+    if node.tag not in _PLAIN_TAGS:
+        source.problems.append(Problem(loc, f"has the tag {node.tag!r}, expected plain data"))
         return None
     above = (*above, node)
     if isinstance(node, SequenceNode):
@@ -109,28 +143,44 @@ def _read_mapping(
 ) -> dict[str, Any]:
     mapping: dict[str, Any] = {}
     for key_node, value_node in node.value:
-        key = key_node.value if isinstance(key_node, ScalarNode) else "?"
+        position = _start(key_node)
+        if not isinstance(key_node, ScalarNode):
+            message = "found a list or a mapping as a key, expected text"
+            source.problems.append(Problem(loc, message, at_key=True, position=position))
+            continue
+        key: str = key_node.value
         place = (*loc, key)
-        position = (key_node.start_mark.line + 1, key_node.start_mark.column + 1)
         if key in mapping:
             first = source._keys[place][0]
             message = f"duplicate key {key!r}, first given in line {first}; expected it once"
-            source._keys[place] = position  # point at the second
-            source.problems.append(Problem(place, message, at_key=True))
+            source.problems.append(Problem(place, message, at_key=True, position=position))
+            continue
         source._keys[place] = position
+        if value_node.start_mark.index == value_node.end_mark.index:
+            source._values[place] = position  # nothing is written: the next line is not meant
         mapping[key] = _read_node(reader, value_node, place, source, above)
     return mapping
 
 
 def _read_scalar(reader: YAML, node: ScalarNode, loc: Loc, source: YamlSource) -> Any:
+    kind = node.tag.rpartition(":")[2]
+    if kind in ("timestamp", "merge"):  # of YAML 1.1; text in 1.2
+        return node.value
     try:
         return reader.constructor.construct_object(node)
-    except (MarkedYAMLError, ValueError) as error:
-        reason = getattr(error, "problem", None) or str(error)
-        source.problems.append(
-            Problem(loc, f"found {node.value!r}, which cannot be read: {reason}")
-        )
+    except (YAMLError, ValueError, KeyError):  # `!!int x`, or a number of thousands of digits
+        message = f"found {shorten(repr(node.value))}, which cannot be read as {kind}"
+        source.problems.append(Problem(loc, message))
         return None
+
+
+def shorten(text: str) -> str:
+    """Cut a text to a length that can be read in a message."""
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _start(node: Node) -> Position:
+    return node.start_mark.line + 1, node.start_mark.column + 1
 
 
 def _dotted(loc: Loc) -> str:

@@ -1,0 +1,134 @@
+"""Streams: from a YAML file to experiences, ours and Avalanche's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+from benchmarks.overview import constant_scores
+from benchmarks.stream import Stream
+from pmn_cl.cli import main
+from pmn_cl.spec import StreamSpec, find_stream, load_spec
+
+PLUGIN = Path(__file__).parent.parent / "plugin" / "parity.yaml"
+SMALL = {"name": "digits", "scenes": {"train": 300, "val": 50, "test": 250, "novel": 200}}
+
+
+@pytest.fixture(scope="module")
+def spec() -> StreamSpec:
+    shipped, _ = find_stream("stream.yaml")
+    return load_spec(shipped).model_copy(update={"world": SMALL})
+
+
+@pytest.fixture(scope="module")
+def stream(spec: StreamSpec, cache: Path) -> Stream:
+    return Stream.open(spec, 0, cache=cache)
+
+
+def test_the_default_stream_is_the_papers(stream: Stream) -> None:
+    found = [(e.task.name, e.calls, e.fraction) for e in stream.experiences]
+    assert found == [
+        ("obj", (), 100),
+        ("att", (), 100),
+        ("rel", ("obj", "att"), 100),
+        ("cap", ("obj", "att"), 100),
+        ("cnt", ("rel",), 100),
+        ("vqa", ("rel", "obj", "att", "cnt", "cap"), 100),
+    ]
+    assert list(stream.experiences[5].splits) == ["train", "val", "test", "novel"]
+
+
+def test_without_a_call_list_the_papers_is_taken_as_far_as_it_was_learned(
+    spec: StreamSpec, cache: Path
+) -> None:
+    tasks = StreamSpec.model_validate({**spec.model_dump(), "tasks": ["obj", "rel", "vqa"]}).tasks
+    stream = Stream.open(spec.model_copy(update={"tasks": tasks}), 0, cache=cache)
+    assert [e.calls for e in stream.experiences] == [(), ("obj",), ("rel", "obj")]
+
+
+def test_a_fraction_limits_training_alone_and_depends_on_the_seed(
+    spec: StreamSpec, cache: Path
+) -> None:
+    tasks = [{"task": "obj"}, {"task": "vqa", "fraction": 5.0}]
+    dumped = {**spec.model_dump(), "tasks": tasks, "fraction": 50.0}
+    fifth = StreamSpec.model_validate(dumped)
+    first, again, other = (Stream.open(fifth, seed, cache=cache) for seed in (0, 0, 1))
+    sizes = [{s: len(v) for s, v in e.splits.items()} for e in first.experiences]
+    assert sizes == [
+        {"train": 150, "val": 50, "test": 250, "novel": 200},
+        {"train": 150, "val": 500, "test": 2500, "novel": 2000},
+    ]
+    rows = [s.experiences[1].splits["train"].rows for s in (first, again, other)]
+    assert np.array_equal(rows[0], rows[1])
+    assert not np.array_equal(rows[0], rows[2])
+
+
+def test_constants_stay_under_the_limits(stream: Stream) -> None:
+    by_task = {
+        (c.task, c.split): c.metrics for e in stream.experiences for c in constant_scores(stream, e)
+    }
+    for split in ("val", "test", "novel"):
+        assert by_task["obj", split]["top1"] <= 0.3
+        assert by_task["rel", split]["accuracy"] <= 0.3
+        assert by_task["cnt", split]["accuracy"] <= 0.3
+        assert by_task["vqa", split]["accuracy"] <= 0.3
+        assert by_task["vqa", split]["yes/no"] <= 0.55
+
+
+@pytest.fixture(scope="module")
+def benchmark(stream: Stream) -> Any:
+    return stream.as_avalanche()
+
+
+def test_an_avalanche_benchmark_with_a_stream_per_split(benchmark: Any) -> None:
+    assert set(benchmark.streams) == {"train", "val", "test", "novel"}
+    names = [e.task.name for e in benchmark.train_stream]
+    assert names == ["obj", "att", "rel", "cap", "cnt", "vqa"]
+        "obj",
+        "att",
+        "rel",
+        "cap",
+        "cnt",
+        "vqa",
+    ]
+    assert [e.task_label for e in benchmark.test_stream] == [0, 1, 2, 3, 4, 5]
+    assert benchmark.train_stream[5].current_experience == 5
+    assert benchmark.train_stream[5].origin_stream is benchmark.train_stream
+
+
+def test_avalanches_own_loader_gets_the_batches_that_ours_gives(benchmark: Any) -> None:
+    for experience in benchmark.val_stream:
+        dataset = experience.dataset
+        loader = torch.utils.data.DataLoader(dataset, 16, collate_fn=dataset.collate_fn)
+        x, y, labels = next(iter(loader))
+        our_x, our_y = experience.batches[np.arange(16)]
+        assert labels.tolist() == [experience.task_label] * 16
+        assert (x == our_x).all()
+        assert (y == our_y).all()
+
+
+def test_task_labels_survive_avalanches_joining_of_data_sets(benchmark: Any) -> None:
+    """Replay buffers and cumulative training join data sets and ask whose sample is whose."""
+    from avalanche.benchmarks.utils import concat_datasets
+
+    both = concat_datasets([e.dataset for e in (benchmark.val_stream[0], benchmark.val_stream[4])])
+    assert len(both) == 50 + 200
+    assert both.targets_task_labels[0] == 0
+    assert both.targets_task_labels[249] == 4
+    assert both[60][2] == 4
+
+
+def test_a_world_and_a_task_of_somebody_elses(tmp_path: Path) -> None:
+    shown = CliRunner().invoke(main, ["show", str(PLUGIN), "--cache", str(tmp_path)])
+    assert shown.exit_code == 0, shown.output
+    assert "scenes of one to five marks" in shown.output
+    assert "32 (50%)" in shown.output
+    stream = Stream.open(load_spec(PLUGIN), 0, cache=tmp_path)
+    x, y = next(iter(stream.as_avalanche().train_stream)).batches[np.arange(4)]
+    assert x["regions"].shape == (4, 5, 4)
+    assert set(y["odd"].tolist()) <= {0, 1}
