@@ -40,6 +40,7 @@ setup(
         "ruamel.yaml>=0.18",
         "scikit-learn>=1.4",
         "tensordict>=0.7",
+        "threadpoolctl>=3.1",
         "torch>=2.6",
     ],
     extras_require={

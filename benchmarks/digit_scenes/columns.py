@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from benchmarks.digit_scenes.captions import LONGEST_CAPTION, REFERENCES, caption_vocabulary
 from benchmarks.digit_scenes.concepts import (
+    ARRANGEMENTS,
     ATTRIBUTES,
     DIRECTIONS,
+    GROUND_NAMES,
     MOST_OBJECTS,
     MOST_REGIONS,
     OBJECT_CLASSES,
     RELATIONS,
 )
+from benchmarks.digit_scenes.descriptions import VALUES
 from benchmarks.digit_scenes.phrasing import FAMILIES, LONGEST_QUESTION, question_vocabulary
 from benchmarks.digit_scenes.questions import ANSWER_TYPES, ANSWERS
 from pmn_cl.store import StoreWriter
@@ -29,6 +32,10 @@ Columns = dict[str, tuple[tuple[int, ...], str]]  # name → shape of a row, typ
 def name_values(store: StoreWriter) -> None:
     """Keep the words behind the numbers; "<task> kinds" name the strata of a task's samples."""
     store.name_values("objects", OBJECT_CLASSES)
+    for prop, values in VALUES.items():
+        store.name_values(prop, values)
+    store.name_values("arrangement", ARRANGEMENTS)
+    store.name_values("ground", GROUND_NAMES)
     store.name_values("attributes", ATTRIBUTES)
     store.name_values("relations", RELATIONS)
     store.name_values("directions", DIRECTIONS)

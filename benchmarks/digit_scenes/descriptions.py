@@ -44,6 +44,11 @@ class Description(NamedTuple):
             return False
         return is_novel_pair(self.digit, self.colour)
 
+    @property
+    def telling(self) -> bool:
+        """Whether one has to recognise a digit or a colour to know what it fits."""
+        return self.digit is not None or self.colour is not None
+
     def fits(self, thing: Thing) -> bool:
         """Whether the thing has every property named."""
         named = zip(PROPERTIES, self, strict=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from benchmarks.digit_scenes.render import Pixels
 
 GLIMPSE = 12  # a box is seen as so many pixels on a side
-_HIDDEN = 256
+_HIDDEN = 512
 _REPEATS = {"colour": 8, "ground": 4, "size": 8}  # how often each is given, against 144 of ink
 _INPUTS = GLIMPSE * GLIMPSE + 3 * _REPEATS["colour"] + 3 * _REPEATS["ground"] + 2 * _REPEATS["size"]
 _FAINTEST = 60  # ink is stretched to full contrast, but not where there is none

@@ -7,14 +7,13 @@ drawn before what is counted. Programs are nested calls, such as
 
 from __future__ import annotations
 
-from collections import defaultdict
+from itertools import permutations
 from random import Random
 
 from benchmarks.digit_scenes.concepts import (
     ARRANGEMENTS,
     COLOUR_NAMES,
     GROUND_NAMES,
-    NEAREST,
     RELATIONS,
     SAME_COLOUR,
     SAME_DIGIT,
@@ -32,6 +31,16 @@ from benchmarks.digit_scenes.questions import Question, View
 # What a relation gives away about the thing found, and so is no use asking of it.
 _GIVEN_AWAY = {SAME_DIGIT: "digit", SAME_COLOUR: "colour"}
 _ASKED_PROPERTIES = ("colour", "colour", "digit", "digit", "size", "texture")  # by weight
+_TOLD_APART = ("colour", "digit")  # what novel compositions are made of
+
+
+def _recognised(
+    anchor: int, unique: Description, subjects: list[int], relation: int, asked: str | None = None
+) -> frozenset[int]:
+    """Return the things of a relational question whose digit or colour has to be recognised."""
+    compared = relation in _GIVEN_AWAY
+    things = {anchor} if compared or unique.telling else set()
+    return frozenset(things | set(subjects) if compared or asked in _TOLD_APART else things)
 
 
 def exist(view: View, rng: Random, answer: str) -> Question | None:
@@ -46,10 +55,8 @@ def exist(view: View, rng: Random, answer: str) -> Question | None:
             break
     if bool(found) != (answer == "yes"):
         return None
-    text = asked.text()
-    return Question(
-        "exist", f"exist(find({text}))", answer, frozenset(found), (asked,), {"A": text}
-    )
+    text, things = asked.text(), frozenset(found)
+    return Question("exist", f"exist(find({text}))", answer, things, things, (asked,), {"A": text})
 
 
 def verify(view: View, rng: Random, answer: str) -> Question | None:
@@ -68,6 +75,7 @@ def verify(view: View, rng: Random, answer: str) -> Question | None:
         f"verify({prop}, {v}, unique({text}))",
         answer,
         frozenset((thing,)),
+        frozenset((thing,) if prop in _TOLD_APART or unique.telling else ()),
         (unique, unique.adding(prop, value)),
         {"D": text, "v": v},
     )
@@ -76,18 +84,26 @@ def verify(view: View, rng: Random, answer: str) -> Question | None:
 def same(view: View, rng: Random, answer: str) -> Question | None:
     """Do the seven and the large blue symbol have the same texture?"""
     prop = rng.choice(PROPERTIES)
-    one, other = rng.sample(range(len(view.things)), 2)
-    if (getattr(view.things[one], prop) == getattr(view.things[other], prop)) != (answer == "yes"):
+    pairs = [
+        (one, other)
+        for one, other in permutations(range(len(view.things)), 2)
+        if (getattr(view.things[one], prop) == getattr(view.things[other], prop))
+        == (answer == "yes")
+    ]
+    if not pairs:
         return None
+    one, other = rng.choice(pairs)
     first = view.index.unique(rng, one, without=(prop,))
     second = view.index.unique(rng, other, without=(prop,))
     if first is None or second is None:
         return None
+    told = prop in _TOLD_APART
     return Question(
         "same",
         f"same({prop}, unique({first.text()}), unique({second.text()}))",
         answer,
         frozenset((one, other)),
+        frozenset(t for t, d in ((one, first), (other, second)) if told or d.telling),
         (first, second),
         {"D": first.text(), "D2": second.text(), "attr": prop},
     )
@@ -95,7 +111,7 @@ def same(view: View, rng: Random, answer: str) -> Question | None:
 
 def more(view: View, rng: Random, answer: str) -> Question | None:
     """Are there more red symbols than blue symbols?"""
-    prop = rng.choice(("colour", "digit"))
+    prop = rng.choice(_TOLD_APART)
     first = describe(rng.choice(view.things), (prop,))
     second = draw_description(rng, (prop,))
     if answer == "no":
@@ -103,11 +119,13 @@ def more(view: View, rng: Random, answer: str) -> Question | None:
     ours, theirs = view.index.find(first), view.index.find(second)
     if first == second or (len(ours) > len(theirs)) != (answer == "yes"):
         return None
+    things = frozenset((*ours, *theirs))
     return Question(
         "more",
         f"more(find({first.text()}), find({second.text()}))",
         answer,
-        frozenset((*ours, *theirs)),
+        things,
+        things,
         (first, second),
         {"P": first.text(plural=True), "P2": second.text(plural=True)},
     )
@@ -115,12 +133,16 @@ def more(view: View, rng: Random, answer: str) -> Question | None:
 
 def exist_related(view: View, rng: Random, answer: str) -> Question | None:
     """Is there a red symbol left of the seven?"""
-    relation, anchor = rng.randrange(len(RELATIONS)), rng.randrange(len(view.things))
+    relation = rng.randrange(len(RELATIONS))
+    anchors = [a for a, subjects in enumerate(view.subjects[relation]) if subjects]
+    if not anchors:
+        return None
+    anchor = rng.choice(anchors)
     subjects = view.subjects[relation][anchor]
     unique = view.index.unique(rng, anchor)
-    if not subjects or unique is None:
+    if unique is None:
         return None
-    prop = rng.choice([p for p in ("colour", "digit") if p != _GIVEN_AWAY.get(relation)])
+    prop = rng.choice([p for p in _TOLD_APART if p != _GIVEN_AWAY.get(relation)])
     # A "no" names something of the scene too, where it can: merely seeing it must not be enough.
     source = view.things[rng.choice(subjects)] if answer == "yes" else rng.choice(view.things)
     asked = describe(source, (prop,)) if rng.random() < 0.8 else draw_description(rng, (prop,))
@@ -129,12 +151,16 @@ def exist_related(view: View, rng: Random, answer: str) -> Question | None:
     if getattr(unique, prop) == getattr(asked, prop):  # "a red one left of the red one"
         return None
     text, of = asked.text(), unique.text()
+    # "A red symbol with the same digit as the zero" is a red zero in other words.
+    shared = _GIVEN_AWAY.get(relation)
+    meant = asked.adding(shared, getattr(view.things[anchor], shared)) if shared else asked
     return Question(
         "exist_related",
         f"exist(filter({text}, relate({RELATIONS[relation]}, unique({of}))))",
         answer,
         frozenset((anchor, *subjects)),
-        (asked, unique),
+        _recognised(anchor, unique, subjects, relation, prop),
+        (asked, unique, meant),
         {"A": text, "D": of},
         anchor,
         unique,
@@ -144,20 +170,20 @@ def exist_related(view: View, rng: Random, answer: str) -> Question | None:
 
 def count(view: View, rng: Random) -> Question:
     """How many red symbols are there?"""
-    by_count: defaultdict[int, list[Description]] = defaultdict(list)
-    for description, found in view.index.fitting.items():
-        by_count[len(found)].append(description)
-    kind = rng.choice(TELLING_KINDS[:6])
-    absent = draw_description(rng, kind)
+    absent = draw_description(rng, rng.choice(TELLING_KINDS[:6]))
+    numbers = sorted(view.by_count)
     if not view.index.find(absent):
-        by_count[0].append(absent)
-    asked = rng.choice(by_count[rng.choice(sorted(by_count))])
+        numbers.append(0)
+    # Every scene has small counts to ask for, few have large ones: prefer these.
+    number = rng.choices(numbers, [1 + n * n / 4 for n in numbers])[0]
+    asked = rng.choice(view.by_count[number]) if number else absent
     found = view.index.find(asked)
     return Question(
         "count",
         f"count(find({asked.text()}))",
         str(len(found)),
         frozenset(found),
+        frozenset(found if asked.telling else ()),
         (asked,),
         {"P": asked.text(plural=True)},
     )
@@ -165,12 +191,8 @@ def count(view: View, rng: Random) -> Question:
 
 def count_related(view: View, rng: Random) -> Question | None:
     """How many symbols are left of the seven?"""
-    by_count: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-    for relation, of_relation in enumerate(view.subjects):
-        if relation != NEAREST:  # whose count is known beforehand
-            for anchor, subjects in enumerate(of_relation):
-                by_count[len(subjects)].append((relation, anchor))
-    relation, anchor = rng.choice(by_count[rng.choice(sorted(by_count))])
+    number = rng.choice(sorted(view.by_related_count))
+    relation, anchor = rng.choice(view.by_related_count[number])
     unique = view.index.unique(rng, anchor)
     if unique is None:
         return None
@@ -180,6 +202,7 @@ def count_related(view: View, rng: Random) -> Question | None:
         f"count(relate({RELATIONS[relation]}, unique({text})))",
         str(len(subjects)),
         frozenset((anchor, *subjects)),
+        _recognised(anchor, unique, subjects, relation),
         (unique,),
         {"D": text},
         anchor,
@@ -200,6 +223,7 @@ def query(view: View, rng: Random) -> Question | None:
         f"query({prop}, unique({text}))",
         VALUES[prop][getattr(view.things[thing], prop)],
         frozenset((thing,)),
+        frozenset((thing,) if prop in _TOLD_APART or unique.telling else ()),
         (unique,),
         {"D": text, "attr": prop},
     )
@@ -219,6 +243,7 @@ def query_related(view: View, rng: Random) -> Question | None:
         f"query({prop}, unique(relate({RELATIONS[relation]}, unique({text}))))",
         VALUES[prop][getattr(view.things[subjects[0]], prop)],
         frozenset((anchor, *subjects)),
+        _recognised(anchor, unique, subjects, relation, prop),
         (unique,),
         {"D": text, "attr": prop},
         anchor,
@@ -237,13 +262,15 @@ def majority_colour(view: View) -> int | None:
 
 def overall(view: View, rng: Random) -> Question | None:
     """What do the symbols form? What colour are most of them? What do they lie on?"""
-    everything = frozenset(range(len(view.things)))
+    everything, nothing = frozenset(range(len(view.things))), frozenset[int]()
     family = rng.choice(("arrangement", "majority", "ground"))
     if family == "arrangement":
-        return Question(family, "arrangement()", ARRANGEMENTS[view.scene.arrangement], everything)
+        return Question(
+            family, "arrangement()", ARRANGEMENTS[view.scene.arrangement], everything, nothing
+        )
     if family == "ground":
-        return Question(family, "ground()", GROUND_NAMES[view.scene.ground], everything)
+        return Question(family, "ground()", GROUND_NAMES[view.scene.ground], everything, nothing)
     colour = majority_colour(view)
     if colour is None:
         return None
-    return Question(family, "majority(colour)", COLOUR_NAMES[colour], everything)
+    return Question(family, "majority(colour)", COLOUR_NAMES[colour], everything, everything)

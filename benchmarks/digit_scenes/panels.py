@@ -123,7 +123,7 @@ def choose_panels(store: Store) -> list[Panel]:
 def _misfit(panel: Panel, arrangement: str, chosen: tuple[Panel, ...]) -> int:
     """Return how badly a panel suits a place: its flaws, and what others already show."""
     grounds = sum(
-        1 + 2 * (panel.split == other.split)
+        1 + 6 * (panel.split == other.split)
         for other in chosen
         if panel.scene.ground == other.scene.ground
     )

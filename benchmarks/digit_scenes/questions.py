@@ -7,11 +7,18 @@ test never need a novel composition, every question of the novel split does.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from random import Random
 
-from benchmarks.digit_scenes.concepts import ARRANGEMENTS, GROUND_NAMES, is_novel_relation
+from benchmarks.digit_scenes.concepts import (
+    ARRANGEMENTS,
+    GROUND_NAMES,
+    NEAREST,
+    is_novel_relation,
+)
 from benchmarks.digit_scenes.descriptions import VALUES, Description, Index
 from benchmarks.digit_scenes.phrasing import PHRASINGS, RELATION_PHRASES, with_article
 from benchmarks.digit_scenes.relations import Related, related
@@ -39,7 +46,8 @@ class Question:
     family: str
     program: str
     answer: str
-    about: frozenset[int]  # the things that one has to look at
+    about: frozenset[int]  # the things that one has to look at …
+    recognised: frozenset[int]  # … and those whose digit or colour one has to recognise
     mentions: tuple[Description, ...] = ()
     slots: dict[str, str] = field(default_factory=dict)  # what its phrasings are filled with
     anchor: int | None = None  # relational questions: the thing related to …
@@ -72,9 +80,33 @@ class View:
         self.index = Index(scene)
         self.subjects: Related = related(scene)
 
+    @cached_property
+    def by_count(self) -> dict[int, list[Description]]:
+        """Return the descriptions that fit one thing, two things, …
+
+        In a scene with something novel, only those that need it: drawing from all and refusing
+        the others would leave hardly a count but one.
+        """
+        novel = {number for number, thing in enumerate(self.things) if thing.novel}
+        found: defaultdict[int, list[Description]] = defaultdict(list)
+        for description, things in self.index.fitting.items():
+            if not novel or (description.telling and novel.intersection(things)):
+                found[len(things)].append(description)
+        return dict(found)
+
+    @cached_property
+    def by_related_count(self) -> dict[int, list[tuple[int, int]]]:
+        """Return the relations and anchors to which no thing, one thing, … is so related."""
+        found: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        for relation, of_relation in enumerate(self.subjects):
+            if relation != NEAREST:  # whose count is known beforehand
+                for anchor, subjects in enumerate(of_relation):
+                    found[len(subjects)].append((relation, anchor))
+        return dict(found)
+
     def needs_novel(self, question: Question) -> tuple[bool, bool]:
         """Tell whether it needs a novel digit-colour pair, and a novel relation-colour pair."""
-        pair = any(self.things[t].novel for t in question.about) or any(
+        pair = any(self.things[t].novel for t in question.recognised) or any(
             d.novel for d in question.mentions
         )
         anchor, relation = question.anchor_description, question.relation
@@ -84,7 +116,7 @@ class View:
 
 
 Maker = Callable[[View, Random], Question | None]
-_TRIES = 60
+_TRIES, _LAST_TRIES = 60, 10_000
 
 
 def ask(
@@ -93,10 +125,12 @@ def ask(
     """Draw a question by one of these makers that does (or does not) need what is novel.
 
     A maker may fail by bad luck or because the scene does not allow its question: each gets
-    many tries before the next, so that the families stay as balanced as scenes allow.
+    many tries before the next, so that the families stay as balanced as scenes allow. The last
+    resort must be possible in every scene.
     """
-    for make in (*rng.sample(makers, len(makers)), last_resort):
-        for _ in range(_TRIES):
+    tries = [(make, _TRIES) for make in rng.sample(makers, len(makers))]
+    for make, most in (*tries, (last_resort, _LAST_TRIES)):
+        for _ in range(most):
             question = make(view, rng)
             if question is not None and any(view.needs_novel(question)) == novel:
                 return question

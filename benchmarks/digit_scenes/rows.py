@@ -47,20 +47,25 @@ _YES_NO = (
 
 
 def rows_about(
-    scene: Scene, features: NDArray[np.float16], rng: Random, split: str
+    scene: Scene, features: NDArray[np.float16], rng: Random, split: str, number: int
 ) -> dict[str, list[Row]]:
-    """Return the rows of every table that are about one scene, without its number."""
+    """Return the rows of every table that are about one scene, the so many-th of its split."""
     novel, test = split == "novel", split in ("test", "novel")
     view = View(scene)
-    return {
-        "scenes": [_scene_row(scene, features)],
+    # Three yes/no questions per scene: two of one answer here, two of the other in the next.
+    wanted = ("yes", "no", "yes" if number % 2 else "no")
+    samples = {
         "obj": [_object_row(scene, novel)],
         "att": [_attribute_row(scene, novel)],
         "rel": _relation_rows(view, rng, novel),
         "cap": [_caption_row(view, rng)],
         "cnt": [_count_row(view, q, rng, test) for q in _count_questions(view, rng, novel)],
-        "vqa": [_answer_row(view, q, rng, test) for q in _questions(view, rng, novel)],
+        "vqa": [_answer_row(view, q, rng, test) for q in _questions(view, rng, wanted, novel)],
     }
+    for rows in samples.values():
+        for row in rows:
+            row["scene"] = number
+    return {"scenes": [_scene_row(scene, features)], **samples}
 
 
 def _padded(values: ArrayLike, length: int, fill: int, dtype: str) -> NDArray[Any]:
@@ -154,11 +159,10 @@ def _count_questions(view: View, rng: Random, novel: bool) -> list[Question]:
     return [ask(view, rng, [make], families.count, novel=novel) for make in makers]
 
 
-def _questions(view: View, rng: Random, novel: bool) -> list[Question]:
-    """Ask ten questions: three yes/no, two numbers, five others."""
+def _questions(view: View, rng: Random, wanted: Sequence[str], novel: bool) -> list[Question]:
+    """Ask ten questions: yes/no with the answers wanted, two numbers, five others."""
     asked = []
-    for _ in range(3):
-        answer = rng.choice(("yes", "no"))
+    for answer in wanted:
         makers = [partial(make, answer=answer) for make in _YES_NO]
         asked.append(ask(view, rng, makers, families.count, novel=novel))
     # A question about the whole needs no composition: the novel split asks another instead.

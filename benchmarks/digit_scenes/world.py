@@ -12,6 +12,7 @@ from random import Random
 
 import numpy as np
 from pydantic import Field
+from threadpoolctl import threadpool_limits
 
 from benchmarks.digit_scenes.columns import create_columns, name_values
 from benchmarks.digit_scenes.concepts import MOST_REGIONS
@@ -40,7 +41,7 @@ class DigitOptions(Options):
 
     seed: int = Field(0, ge=0)
     scenes: Scenes = Field(default_factory=lambda: Scenes.model_validate({}))
-    features: int = Field(96, ge=8, le=4096)  # width of a region's feature vector
+    features: int = Field(128, ge=8, le=4096)  # width of a region's feature vector
     noise: float = Field(0.1, ge=0)  # of the detector: the world's difficulty
     duplicates: float = Field(0.6, ge=0, le=2)  # further boxes per object, on average
     backgrounds: int = Field(3, ge=0, le=6)  # boxes that show no object, at most
@@ -62,13 +63,16 @@ class DigitScenes(World):
         for split, count in counts.items():
             create_columns(store, split, count, self.options.features)
         done = 0
-        for split, count in counts.items():
-            for chunk in self._chunks(split, count):
-                for table, rows in chunk.items():
-                    for column in rows[0]:
-                        store.append(f"{split}/{table}/{column}", [row[column] for row in rows])
-                done += len(chunk["scenes"])
-                progress(done, sum(counts.values()))
+        # The detector's products are small: handing them to several threads only costs time.
+        with threadpool_limits(1, user_api="blas"):
+            for split, count in counts.items():
+                for chunk in self._chunks(split, count):
+                    for table, rows in chunk.items():
+                        for column in rows[0]:
+                            values = [row[column] for row in rows]
+                            store.append(f"{split}/{table}/{column}", values)
+                    done += len(chunk["scenes"])
+                    progress(done, sum(counts.values()))
 
     def expected_bytes(self) -> int:
         """Return about how large the store will be."""
@@ -90,8 +94,6 @@ class DigitScenes(World):
             chunk: dict[str, list[Row]] = {}
             for number in range(start, min(start + _CHUNK, count)):
                 for table, rows in self._rows(split, number, images, detector).items():
-                    if table != "scenes":
-                        rows = [{**row, "scene": number} for row in rows]
                     chunk.setdefault(table, []).extend(rows)
             yield chunk
 
@@ -110,4 +112,4 @@ class DigitScenes(World):
         )
         noise = np.random.default_rng([options.seed, 3, SPLITS.index(split), number])
         features = detector(draw(scene), np.array(scene.regions), noise)
-        return rows_about(scene, features, rng, split)
+        return rows_about(scene, features, rng, split, number)

@@ -89,13 +89,6 @@ def test_an_avalanche_benchmark_with_a_stream_per_split(benchmark: Any) -> None:
     assert set(benchmark.streams) == {"train", "val", "test", "novel"}
     names = [e.task.name for e in benchmark.train_stream]
     assert names == ["obj", "att", "rel", "cap", "cnt", "vqa"]
-        "obj",
-        "att",
-        "rel",
-        "cap",
-        "cnt",
-        "vqa",
-    ]
     assert [e.task_label for e in benchmark.test_stream] == [0, 1, 2, 3, 4, 5]
     assert benchmark.train_stream[5].current_experience == 5
     assert benchmark.train_stream[5].origin_stream is benchmark.train_stream
