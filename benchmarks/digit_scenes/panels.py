@@ -76,8 +76,8 @@ class Panel:
         duplicates = len(scene.owners) - things - scene.owners.count(BACKGROUND)
         novelties = len({(t.digit, t.colour) for t in scene.things if t.novel})
         return (
-            15 * (things + 1 - len(self.notes))
-            + 6 * (self.arrow is None)
+            60 * (things + 1 - len(self.notes))
+            + 90 * (self.arrow is None)
             + 4 * (duplicates < 2)
             + 4 * (BACKGROUND not in scene.owners)
             + 4 * max(0, novelties - 1)
@@ -123,13 +123,13 @@ def choose_panels(store: Store) -> list[Panel]:
 def _misfit(panel: Panel, arrangement: str, chosen: tuple[Panel, ...]) -> int:
     """Return how badly a panel suits a place: its flaws, and what others already show."""
     grounds = sum(
-        1 + 6 * (panel.split == other.split)
+        1 + 14 * (panel.split == other.split)
         for other in chosen
         if panel.scene.ground == other.scene.ground
     )
     relations = sum(panel.relation == other.relation for other in chosen)
     elsewhere = ARRANGEMENTS[panel.scene.arrangement] != arrangement
-    return panel.flaws + 6 * grounds + 12 * relations + 40 * elsewhere
+    return panel.flaws + 6 * grounds + 30 * relations + 60 * elsewhere
 
 
 def lines_of(asked: Asked) -> list[str]:
