@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rich.console import Console, Group
+from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from benchmarks.stream import Experience, Stream
 
@@ -36,15 +37,15 @@ def constant_scores(stream: Stream, experience: Experience) -> list[ConstantScor
 def print_overview(stream: Stream, console: Console) -> None:
     """Print the stream as tables."""
     store = stream.store
-    console.print(
-        Group(
-            f"[bold]{stream.name}[/bold]: {len(stream.experiences)} tasks on the world "
-            f"[bold]{stream.world.name}[/bold] ({stream.world.summary})",
-            f"store {store.path} ({store.path.stat().st_size / 1e6:.0f} MB, "
-            f"digest {store.digest[:12]})",
-        ),
-        soft_wrap=True,
+    heading = Text.assemble(
+        (stream.name, "bold"),
+        f": {len(stream.experiences)} tasks on the world ",
+        (stream.world.name, "bold"),
+        f" ({stream.world.summary})\n"
+        f"store {store.path} ({store.path.stat().st_size / 1e6:.0f} MB, "
+        f"digest {store.digest[:12]})",
     )
+    console.print(heading, soft_wrap=True)
     console.print(_task_table(stream))
     console.print(_prior_table(stream))
 
@@ -72,14 +73,9 @@ def _task_table(stream: Stream) -> Table:
             sizes[0] += f" ({experience.fraction:g}%)"
         constants = {c.split: f"{c.primary:.3f}" for c in constant_scores(stream, experience)}
         calls = ", ".join(experience.calls) or "–"
-        table.add_row(
-            task.name,
-            str(task.level),
-            calls,
-            *sizes,
-            task.metric,
-            *(constants.get(split, "–") for split in held_out),
-        )
+        cells = [task.name, str(task.level), calls, *sizes, task.metric]
+        cells += [constants.get(split, "–") for split in held_out]
+        table.add_row(*map(Text, cells))
     return table
 
 
@@ -93,5 +89,5 @@ def _prior_table(stream: Stream, shown: int = 6) -> Table:
         for kind, answers in priors.items():
             listed = "  ".join(f"{name} {share:.1%}" for name, share in answers[:shown])
             more = f"  … {len(answers) - shown} more" if len(answers) > shown else ""
-            table.add_row(experience.task.name, kind, listed + more)
+            table.add_row(*map(Text, (experience.task.name, kind, listed + more)))
     return table

@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 something that was asked for did not succeed; 2 the input 
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -134,6 +135,8 @@ def prepare_digits(
     given = {split: count for split, count in scenes.items() if count is not None}
     options: dict[str, Any] = {"seed": seed, "scenes": given}
     if noise is not None:
+        if not math.isfinite(noise):  # which click's limits let through
+            raise UserError(f"--noise is {noise}, expected a finite number")
         options["noise"] = noise
     world = kind(kind.Options.model_validate(options))
     with _progress("building the world") as progress:
@@ -203,11 +206,14 @@ def _progress(doing: str) -> Iterator[Progress]:
     bar = Bar(*columns, console=console)
     number = bar.add_task(doing)
     last_tenth = -1
+    started = False
 
     def report(done: int, total: int) -> None:
-        nonlocal last_tenth
+        nonlocal last_tenth, started
         if console.is_terminal:
-            bar.start()
+            if not started:
+                bar.start()
+                started = True
             bar.update(number, completed=done, total=total)
         elif done * 10 // total > last_tenth:
             last_tenth = done * 10 // total
@@ -216,7 +222,8 @@ def _progress(doing: str) -> Iterator[Progress]:
     try:
         yield report
     finally:
-        bar.stop()
+        if started:
+            bar.stop()
 
 
 if __name__ == "__main__":

@@ -58,16 +58,21 @@ def examine(folder: Path) -> list[Finding]:
 def print_findings(findings: list[Finding], console: Console) -> None:
     """Print the findings as a table, then what to do."""
     from rich.table import Table
+    from rich.text import Text
 
-    marks = {"good": "[green]good[/green]", "note": "[yellow]note[/yellow]"}
+    marks = {
+        "good": Text("good", "green"),
+        "note": Text("note", "yellow"),
+        "wrong": Text("WRONG", "bold red"),
+    }
     table = Table(box=None, pad_edge=False, show_header=False)
     for finding in findings:
-        mark = marks.get(finding.state, "[bold red]WRONG[/bold red]")
-        table.add_row(mark, finding.about, finding.found)
+        table.add_row(marks[finding.state], Text(finding.about), Text(finding.found))
     console.print(table)
     for finding in findings:
         if finding.advice:
-            console.print(f"\n[bold]{finding.about}[/bold]: {finding.advice}", soft_wrap=True)
+            advice = Text.assemble("\n", (finding.about, "bold"), f": {finding.advice}")
+            console.print(advice, soft_wrap=True)
 
 
 def _python() -> Iterator[Finding]:

@@ -19,7 +19,6 @@ from pmn_cl.tasks import Task
 from pmn_cl.world import World
 from pmn_cl.yaml_source import Loc, Problem, YamlSource, read_yaml, shorten
 
-
 _LARGEST_SEED = 2**32 - 1  # what every random generator takes
 
 

@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,9 @@ class StoreWriter:
                 raise ValueError(f"{name}: {filled} of {len(self._file[name])} rows written")
         digest = _combine(self._names, {n: h.hexdigest() for n, h in self._hashes.items()})
         sealed = {**header, "names": self._names, "digest": digest}
-        self._file.attrs["header"] = json.dumps(sealed, sort_keys=True)
-        self._file.attrs["format"] = FORMAT
+        # Bytes, not str: HDF5 keeps these under a checksum. Damaged str can hang its reader.
+        self._file.attrs["header"] = np.bytes_(json.dumps(sealed, sort_keys=True))
+        self._file.attrs["format"] = np.bytes_(FORMAT)
         self._file.attrs["version"] = FORMAT_VERSION
         return digest
 
@@ -99,7 +101,8 @@ def build_store(
             "Check the folder's space and permissions, or name another with --cache"
         ) from error
     finally:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):  # not there, or its folder is none
+            partial.unlink()
 
 
 class MappedArray:
@@ -147,23 +150,24 @@ class Store:
         self._columns: dict[str, dict[str, MappedArray]] = {}
         try:
             with h5py.File(path, "r") as file:
-                if file.attrs.get("format") != FORMAT or "header" not in file.attrs:
+                if file.attrs.get("format") != FORMAT.encode() or "header" not in file.attrs:
                     raise UserError(f"{path}: a HDF5 file, but no finished {FORMAT}; delete it")
-                if file.attrs["version"] != FORMAT_VERSION:
+                version = file.attrs.get("version")
+                if version != FORMAT_VERSION:
                     raise UserError(
-                        f"{path}: {FORMAT} of version {file.attrs['version']}, expected "
+                        f"{path}: {FORMAT} of version {version}, expected "
                         f"{FORMAT_VERSION}; delete it and prepare again"
                     )
                 self.header: dict[str, Any] = json.loads(file.attrs["header"])
                 file.visititems(self._note_column)
+            self.names: dict[str, list[str]] = self.header["names"]
+            self.digest: str = self.header["digest"]
         except FileNotFoundError:
             raise UserError(f"{path}: no such file; prepare the world first") from None
-        except OSError as error:
+        except (OSError, RuntimeError, KeyError, ValueError) as error:  # h5py raises all of these
             raise UserError(
                 f"{path}: not a readable store ({error}); delete it and prepare again"
             ) from error
-        self.names: dict[str, list[str]] = self.header["names"]
-        self.digest: str = self.header["digest"]
 
     def _note_column(self, name: str, item: h5py.Group | h5py.Dataset) -> None:
         if isinstance(item, h5py.Dataset):

@@ -163,7 +163,7 @@ def _read_mapping(
 
 
 def _read_scalar(reader: YAML, node: ScalarNode, loc: Loc, source: YamlSource) -> Any:
-    kind = node.tag.rpartition(":")[2]
+    kind = str(node.tag).rpartition(":")[2]
     if kind in ("timestamp", "merge"):  # of YAML 1.1; text in 1.2
         return node.value
     try:
