@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
+PACKAGES = ("pmn_cl", "benchmarks", "strategies", "baselines", "reports")
 VERSION = next(
     line.split('"')[1]
     for line in (HERE / "pmn_cl/__init__.py").read_text("utf-8").splitlines()
@@ -18,14 +19,7 @@ setup(
     long_description=(HERE / "README.md").read_text("utf-8"),
     long_description_content_type="text/markdown",
     python_requires=">=3.10",
-    packages=[
-        "pmn_cl",
-        "benchmarks",
-        "benchmarks.digit_scenes",
-        "strategies",
-        "baselines",
-        "reports",
-    ],
+    packages=find_packages(include=[f"{name}{below}" for name in PACKAGES for below in ("", ".*")]),
     package_data={"benchmarks": ["*.yaml"]},
     install_requires=[
         "avalanche-lib~=0.6.0",

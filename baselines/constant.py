@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from pmn_cl.errors import UserError
 from pmn_cl.samples import Samples
+from pmn_cl.strategy import Strategy
 
 
-class Constant:
+class Constant(Strategy):
     """Learns each task's prior, and answers every sample with it."""
 
     summary = "the best constant answer of each task: the floor of every comparison"

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from tensordict import LazyStackedTensorDict
 
 from benchmarks.stream import Experience, Stream
 from pmn_cl.compat import import_avalanche
@@ -29,7 +30,7 @@ class TaskExperience(DatasetExperience[Any]):  # type: ignore[misc]  # Avalanche
         self.task = experience.task
         self.calls = experience.calls
         self.samples = experience.splits[split]
-        self.batches = Batches(self.samples, scenes)
+        self.batches = Batches(self.samples, scenes, label)
         self.task_labels = [label]
         dataset = AvalancheDataset(
             [self.batches],
@@ -45,9 +46,14 @@ class TaskExperience(DatasetExperience[Any]):  # type: ignore[misc]  # Avalanche
 
 
 def collate(items: Sequence[tuple[Any, Any, int]]) -> tuple[Any, Any, torch.Tensor]:
-    """Stack single samples of one task into a batch, with their task labels."""
+    """Stack single samples into a batch, with their task labels.
+
+    Samples of one task become plain TensorDicts. Replay buffers and cumulative training mix
+    tasks, whose samples differ in keys: those are stacked lazily, to be split by ``y["task"]``.
+    """
     xs, ys, labels = zip(*items, strict=True)
-    return torch.stack(xs), torch.stack(ys), torch.tensor(labels)
+    stack = LazyStackedTensorDict.maybe_dense_stack
+    return stack(xs), stack(ys), torch.tensor(labels)
 
 
 def make_benchmark(stream: Stream, *, in_memory: bool | None = None) -> CLScenario[Any]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from benchmarks.stream import Experience, Stream
+from pmn_cl.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -24,70 +27,87 @@ class ConstantScore:
 def constant_scores(stream: Stream, experience: Experience) -> list[ConstantScore]:
     """Score the best constant answer of a task on every split but training."""
     task, names = experience.task, stream.store.names
-    answer = task.constant(experience.splits["train"].columns, names)
+    answer = np.asarray(task.constant(experience.splits["train"].columns, names))
     scores = []
     for split, samples in experience.splits.items():
         if split != "train":
             predictions = answer[None].repeat(len(samples), axis=0)
             found = task.score(predictions, samples.columns, names)
+            if task.metric not in found:
+                raise UserError(
+                    f"the task {task.name!r} has the metric {task.metric!r}, but its score "
+                    f"returned {', '.join(found) or 'nothing'}"
+                )
             scores.append(ConstantScore(task.name, split, found, found[task.metric]))
     return scores
 
 
 def print_overview(stream: Stream, console: Console) -> None:
-    """Print the stream as tables."""
-    store = stream.store
+    """Print the stream as tables that fit into 80 columns."""
+    store, count = stream.store, len(stream.experiences)
     heading = Text.assemble(
         (stream.name, "bold"),
-        f": {len(stream.experiences)} tasks on the world ",
+        f": {count} task{'s' if count > 1 else ''} on the world ",
         (stream.world.name, "bold"),
-        f" ({stream.world.summary})\n"
-        f"store {store.path} ({store.path.stat().st_size / 1e6:.0f} MB, "
-        f"digest {store.digest[:12]})",
+        f"\n{stream.world.summary}\n{store.path}\n"
+        f"{store.path.stat().st_size / 1e6:.1f} MB, digest {store.digest[:12]}\n",
     )
     console.print(heading, soft_wrap=True)
+    console.print(Text("Tasks in order, samples of each split, score of the best constant answer"))
     console.print(_task_table(stream))
-    console.print(_prior_table(stream))
+    priors = _prior_table(stream)
+    if priors.row_count:
+        console.print(Text("Most common answers on test"))
+        console.print(priors)
+
+
+def _table(**columns: bool) -> Table:
+    """Return a light table; the columns that are True hold numbers."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading, number in columns.items():
+        table.add_column(heading.replace("_", "\n"), justify="right" if number else "left")
+    return table
 
 
 def _task_table(stream: Stream) -> Table:
-    table = Table(
-        title="Tasks in order, samples of each split, and the best constant answer's score",
-        title_justify="left",
-    )
-    for heading in ("task", "level", "calls"):
-        table.add_column(heading)
     splits = stream.store.splits
-    for heading in splits:
-        table.add_column(heading, justify="right")
-    table.add_column("metric")
     held_out = [split for split in splits if split not in ("train", "val")]
-    for split in held_out:
-        table.add_column(f"constant\non {split}", justify="right")
+    table = _table(
+        task=False,
+        level=True,
+        calls=False,
+        **dict.fromkeys(splits, True),
+        metric=False,
+        **{f"const._{split}": True for split in held_out},
+    )
+    for column in table.columns:
+        column.no_wrap = column.header != "calls"  # the only one that may be folded
     for experience in stream.experiences:
         task = experience.task
         sizes = [
-            f"{len(experience.splits[s]):,}" if s in experience.splits else "–" for s in splits
+            f"{len(experience.splits[s]):,}" if s in experience.splits else "-" for s in splits
         ]
         if experience.fraction < 100:
             sizes[0] += f" ({experience.fraction:g}%)"
         constants = {c.split: f"{c.primary:.3f}" for c in constant_scores(stream, experience)}
-        calls = ", ".join(experience.calls) or "–"
-        cells = [task.name, str(task.level), calls, *sizes, task.metric]
-        cells += [constants.get(split, "–") for split in held_out]
+        cells = [task.name, str(task.level), ", ".join(experience.calls) or "-"]
+        cells += [*sizes, task.metric, *(constants.get(split, "-") for split in held_out)]
         table.add_row(*map(Text, cells))
     return table
 
 
 def _prior_table(stream: Stream, shown: int = 6) -> Table:
-    table = Table(title="Most common answers on test", title_justify="left")
-    for heading in ("task", "kind", "answers"):
-        table.add_column(heading)
+    table = _table(task=False, kind=False, answers=False)
     for experience in stream.experiences:
-        samples = experience.splits["test"]
-        priors = experience.task.prior(samples.columns, stream.store.names)
-        for kind, answers in priors.items():
-            listed = "  ".join(f"{name} {share:.1%}" for name, share in answers[:shown])
-            more = f"  … {len(answers) - shown} more" if len(answers) > shown else ""
-            table.add_row(*map(Text, (experience.task.name, kind, listed + more)))
+        task, samples = experience.task, experience.splits["test"]
+        for kind, answers in task.prior(samples.columns, stream.store.names).items():
+            try:  # without a space, so that no line ends between a name and its number
+                listed = [f"{name}={share:.1%}" for name, share in answers[:shown]]
+            except (TypeError, ValueError):
+                raise UserError(
+                    f"the prior of the task {task.name!r} is {answers!r} for {kind!r}, "
+                    "expected a list of (answer, share)"
+                ) from None
+            more = [f"... {len(answers) - shown} more"] if len(answers) > shown else []
+            table.add_row(*map(Text, (task.name, kind, "  ".join(listed + more))))
     return table

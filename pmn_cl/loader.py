@@ -1,9 +1,9 @@
 """Batches: whole batches are indexed at once, from memory or through a memory map.
 
 A batch is a pair of TensorDicts: x with the environment (``regions`` (B, N, d), ``boxes``
-(B, N, 4) as x1, y1, x2, y2 in 0 … 1, ``mask`` (B, N)) and the task's query, y with its target.
-Whole numbers come as int64, and floats as float32, except that mapped ``regions`` keep the
-store's float16: cast them on the device, where it is cheap.
+(B, N, 4) as x1, y1, x2, y2 in 0 … 1, ``mask`` (B, N), ``scene`` (B,), its number in the split)
+and the task's query; y with the task's target and ``task`` (B,), its label, so that a loss can
+tell tasks apart in a mixed batch. Whole numbers come as int64 and floats as float32.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from pmn_cl.samples import Rows, Samples
-from pmn_cl.store import SCENES, MappedArray, Store
+from pmn_cl.store import ENVIRONMENT, SCENES, MappedArray, Store
 
-ENVIRONMENT = ("regions", "boxes", "mask")
-MEMORY_LIMIT = 2_000_000_000  # bytes of scenes that are still read into memory
+MEMORY_LIMIT = 2_000_000_000  # bytes that the scenes of a split may take in memory
 
 Batch = tuple[TensorDict, TensorDict]
 
@@ -37,12 +36,19 @@ def _tensor(array: NDArray[Any]) -> Tensor:
 
 
 class Scenes:
-    """The environments of one split, shared by all tasks on it."""
+    """The environments of one split, shared by all tasks on it.
 
-    def __init__(self, store: Store, split: str, *, in_memory: bool | None = None) -> None:
+    Small worlds are read into memory, large ones through a memory map. ``half`` leaves mapped
+    regions in the store's float16: half the bytes to move to a device, which then casts them.
+    """
+
+    def __init__(
+        self, store: Store, split: str, *, in_memory: bool | None = None, half: bool = False
+    ) -> None:
         columns = {name: store.table(split, SCENES)[name] for name in ENVIRONMENT}
-        size = sum(mapped.nbytes for mapped in columns.values())
-        self.in_memory = size <= MEMORY_LIMIT if in_memory is None else in_memory
+        as_floats = sum(4 * int(np.prod(mapped.shape)) for mapped in columns.values())
+        self.in_memory = as_floats <= MEMORY_LIMIT if in_memory is None else in_memory
+        self._half = half
         self._columns: dict[str, Tensor | MappedArray] = {
             name: _tensor(mapped.load()) if self.in_memory else mapped
             for name, mapped in columns.items()
@@ -55,19 +61,21 @@ class Scenes:
             if isinstance(column, Tensor):
                 taken[name] = column.index_select(0, scenes)
             else:
-                taken[name] = torch.from_numpy(column.array[scenes.numpy()])
+                rows = column.array[scenes.numpy()]
+                taken[name] = torch.from_numpy(rows) if self._half else _tensor(rows)
         return taken
 
 
 class Batches(Dataset[Batch]):
     """The samples of a task as a torch data set that takes one index or many at once."""
 
-    def __init__(self, samples: Samples, scenes: Scenes) -> None:
+    def __init__(self, samples: Samples, scenes: Scenes, task_label: int = 0) -> None:
         task, columns = samples.task, samples.columns
         self._scenes = scenes
         self._scene = _tensor(columns["scene"])
         self._query = {name: _tensor(columns[name]) for name in task.query}
         self._target = {name: _tensor(columns[name]) for name in task.target}
+        self._target["task"] = torch.full_like(self._scene, task_label)
 
     def __len__(self) -> int:
         return len(self._scene)
@@ -78,7 +86,9 @@ class Batches(Dataset[Batch]):
             one_x, one_y = self[torch.tensor([index])]
             return one_x[0], one_y[0]
         rows = torch.as_tensor(index)
-        x = self._scenes.take(self._scene.index_select(0, rows))
+        scene = self._scene.index_select(0, rows)
+        x = self._scenes.take(scene)
+        x["scene"] = scene
         for name, column in self._query.items():
             x[name] = column.index_select(0, rows)
         y = {name: column.index_select(0, rows) for name, column in self._target.items()}
@@ -110,8 +120,11 @@ class BatchLoader:
         order = np.arange(len(batches))
         if shuffle:
             order = np.random.default_rng([seed, epoch]).permutation(order)
+        rows = torch.split(torch.from_numpy(order), batch_size)
+        if not 0 <= start <= len(rows):
+            raise ValueError(f"start is {start}, but an epoch has 0 to {len(rows)} batches")
         self._batches, self._workers = batches, workers
-        self._rows = torch.split(torch.from_numpy(order), batch_size)[start:]
+        self._rows = rows[start:]
 
     def __len__(self) -> int:
         return len(self._rows)

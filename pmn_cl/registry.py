@@ -41,16 +41,17 @@ def load(reference: str) -> Any:
                 "the YAML file or install it"
             ) from None
         place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f" ({Path(place.filename).name}, line {place.lineno})"
+        if isinstance(error, SyntaxError):  # which says it itself
+            where = ""
         raise UserError(
-            f"module {module_name!r} cannot be imported: {type(error).__name__}: {error} "
-            f"({Path(place.filename).name}, line {place.lineno})"
+            f"module {module_name!r} cannot be imported: {type(error).__name__}: {error}{where}"
         ) from error
     try:
         return getattr(module, attribute)
     except AttributeError:
-        raise UserError(
-            f"module {module_name!r} has no {attribute!r}{did_you_mean(attribute, dir(module))}"
-        ) from None
+        near = did_you_mean(attribute, dir(module))
+        raise UserError(f"module {module_name!r} has no {attribute!r}{near}") from None
 
 
 def find(name: str, known: dict[str, str], what: str, base: type | None = None) -> Any:

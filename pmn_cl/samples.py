@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmn_cl.errors import UserError
-from pmn_cl.store import Store
+from pmn_cl.store import ENVIRONMENT, SCENES, Store
 from pmn_cl.tasks import Task
 
 Rows = NDArray[np.int64]
@@ -29,13 +29,15 @@ class Samples:
     @classmethod
     def whole(cls, store: Store, split: str, task: Task) -> Samples:
         """Return all samples of a split; a table that lacks a column of the task is refused."""
-        table = store.table(split, task.name)
-        missing = [c for c in ("scene", *task.query, *task.target) if c not in table]
-        if missing:
-            raise UserError(
-                f"{store.path}: task {task.name!r} needs the columns {', '.join(missing)} "
-                f"in split {split!r}, which has {', '.join(table)}"
-            )
+        needed = {SCENES: ENVIRONMENT, task.name: ("scene", *task.query, *task.target)}
+        for name, columns in needed.items():
+            table = store.table(split, name)
+            missing = [column for column in columns if column not in table]
+            if missing:
+                raise UserError(
+                    f"{store.path}: the task {task.name!r} needs {', '.join(missing)} in "
+                    f"{split}/{name}, which has {', '.join(table)}"
+                )
         return cls(store, split, task, np.arange(len(table["scene"])))
 
     def fraction(self, percent: float, seed: int) -> Samples:

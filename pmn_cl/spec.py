@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from pathlib import Path
 from typing import Any, get_args
@@ -15,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from pmn_cl import registry
 from pmn_cl.errors import UserError, did_you_mean
+from pmn_cl.strategy import Strategy
 from pmn_cl.tasks import Task
 from pmn_cl.world import World
 from pmn_cl.yaml_source import Loc, Problem, YamlSource, read_yaml, shorten
@@ -88,13 +88,13 @@ def find_stream(name: str | Path) -> tuple[Path, bool]:
 
 def shipped_streams() -> dict[str, Path]:
     """Return the streams that come with pmn-bench, by file name."""
-    found = importlib.util.find_spec("benchmarks")
-    folders = found.submodule_search_locations if found else None
-    return {p.name: p for folder in folders or () for p in sorted(Path(folder).glob("*.yaml"))}
+    folder = Path(__file__).parent.parent / "benchmarks"  # whatever else is named so on the path
+    return {path.name: path for path in sorted(folder.glob("*.yaml"))}
 
 
-def load_spec(path: Path) -> StreamSpec:
+def load_spec(path: str | Path) -> StreamSpec:
     """Read and check a stream's YAML; raise a ``UserError`` that lists every mistake."""
+    path = Path(path)
     source = read_yaml(path)
     registry.search_last(path.parent)  # a user's own worlds, tasks and strategies
     if not isinstance(source.data, dict):
@@ -210,9 +210,9 @@ def _check_calls(
 def _check_strategies(strategies: Any) -> list[Problem]:
     problems = []
     for number, name in enumerate(strategies if isinstance(strategies, list) else []):
-        if isinstance(name, str):
+        if isinstance(name, str) and name not in registry.STRATEGIES:  # those take long to import
             try:
-                registry.find(name, registry.STRATEGIES, "strategy")
+                registry.find(name, registry.STRATEGIES, "strategy", Strategy)
             except UserError as error:
                 problems.append(Problem(("strategies", number), str(error)))
     return [*problems, *_check_once(strategies, ("strategies",))]

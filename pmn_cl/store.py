@@ -14,10 +14,12 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import time
 from typing import Any
+from uuid import uuid4
 
 import h5py
 import numpy as np
@@ -27,13 +29,15 @@ from pmn_cl.errors import UserError
 
 FORMAT, FORMAT_VERSION = "pmn-bench store", 1
 SCENES = "scenes"
+ENVIRONMENT = ("regions", "boxes", "mask")  # what every scene must have
+_ABANDONED = 3600  # seconds without a write after which a partial file is nobody's
 
 
 class StoreWriter:
     """Appends rows to columns whose lengths are declared beforehand."""
 
-    def __init__(self, file: h5py.File) -> None:
-        self._file = file
+    def __init__(self, file: h5py.File, path: Path) -> None:
+        self._file, self._path = file, path
         self._filled: dict[str, int] = {}
         self._hashes: dict[str, Any] = {}
         self._names: dict[str, list[str]] = {}
@@ -42,7 +46,8 @@ class StoreWriter:
         self, name: str, rows: int, shape: tuple[int, ...] = (), dtype: DTypeLike = np.int64
     ) -> None:
         """Declare a column of so many rows of this shape."""
-        self._file.create_dataset(name, (rows, *shape), dtype=np.dtype(dtype), track_times=False)
+        with _storing(self._path):
+            self._file.create_dataset(name, (rows, *shape), np.dtype(dtype), track_times=False)
         self._filled[name] = 0
         self._hashes[name] = hashlib.sha256(f"{name} {np.dtype(dtype)} {(rows, *shape)}".encode())
 
@@ -52,8 +57,12 @@ class StoreWriter:
         block = np.ascontiguousarray(values, dtype=dataset.dtype)
         start, stop = self._filled[name], self._filled[name] + len(block)
         if stop > len(dataset) or block.shape[1:] != dataset.shape[1:]:
-            raise ValueError(f"{name}: rows {start}:{stop} of shape {block.shape[1:]} do not fit")
-        dataset[start:stop] = block
+            raise UserError(
+                f"{self._path}: {name}: rows {start} to {stop} of shape {block.shape[1:]}, "
+                f"expected at most {len(dataset)} of shape {dataset.shape[1:]}"
+            )
+        with _storing(self._path):
+            dataset[start:stop] = block
         self._filled[name] = stop
         self._hashes[name].update(block.tobytes())
 
@@ -64,14 +73,15 @@ class StoreWriter:
     def finish(self, header: Mapping[str, Any]) -> str:
         """Check that every column is full, seal the store and return its digest."""
         for name, filled in self._filled.items():
-            if filled != len(self._file[name]):
-                raise ValueError(f"{name}: {filled} of {len(self._file[name])} rows written")
+            if filled != (rows := len(self._file[name])):
+                raise UserError(f"{self._path}: {name}: {filled} rows written, {rows} declared")
         digest = _combine(self._names, {n: h.hexdigest() for n, h in self._hashes.items()})
         sealed = {**header, "names": self._names, "digest": digest}
         # Bytes, not str: HDF5 keeps these under a checksum. Damaged str can hang its reader.
-        self._file.attrs["header"] = np.bytes_(json.dumps(sealed, sort_keys=True))
-        self._file.attrs["format"] = np.bytes_(FORMAT)
-        self._file.attrs["version"] = FORMAT_VERSION
+        with _storing(self._path):
+            self._file.attrs["header"] = np.bytes_(json.dumps(sealed, sort_keys=True))
+            self._file.attrs["format"] = np.bytes_(FORMAT)
+            self._file.attrs["version"] = FORMAT_VERSION
         return digest
 
 
@@ -79,30 +89,78 @@ def build_store(
     path: Path, write: Callable[[StoreWriter], None], *, header: Mapping[str, Any], size: int
 ) -> None:
     """Build a store of about ``size`` bytes, whole or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with _storing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        _forget_abandoned(path)
         free = shutil.disk_usage(path.parent).free
-        if free < size:
-            raise UserError(
-                f"{path.parent}: {free / 1e6:.0f} MB free, about {size / 1e6:.0f} MB needed; "
-                "free some space or name another folder with --cache"
-            )
-        with h5py.File(partial, "w", libver="latest") as file:
-            writer = StoreWriter(file)
-            write(writer)
-            writer.finish(header)
+    if free < size:
+        raise UserError(
+            f"{path.parent}: {free / 1e6:.0f} MB free, about {size / 1e6:.0f} MB needed; "
+            "free some space or name another folder with --cache"
+        )
+    partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
+    try:
+        _write_file(partial, path, write, header)
+        if not Store(partial).verify():  # a full disk is not always noticed while writing
+            raise UserError(f"{path}: what was written cannot be read back; check the disk")
+        with _storing(path):
+            partial.replace(path)
+    finally:
+        with suppress(OSError):  # not there, or its folder is none
+            partial.unlink()
+
+
+def _write_file(
+    partial: Path,
+    path: Path,
+    write: Callable[[StoreWriter], None],
+    header: Mapping[str, Any],
+) -> None:
+    with _storing(path):
+        file = _create_file(partial)
+    try:
+        writer = StoreWriter(file, path)
+        write(writer)
+        writer.finish(header)
+    except BaseException:
+        with suppress(Exception):  # on a full disk closing fails as well
+            file.close()
+        raise
+    with _storing(path):
+        file.close()
         with partial.open("rb") as written:
             os.fsync(written.fileno())
-        partial.replace(path)
-    except OSError as error:
+
+
+def _create_file(path: Path) -> h5py.File:
+    """Create a HDF5 file whose writes fail at once, not when a forgotten buffer is flushed."""
+    access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+    access.set_libver_bounds(h5py.h5f.LIBVER_LATEST, h5py.h5f.LIBVER_LATEST)
+    access.set_fclose_degree(h5py.h5f.CLOSE_STRONG)
+    access.set_sieve_buf_size(0)
+    creation = h5py.h5p.create(h5py.h5p.FILE_CREATE)
+    creation.set_obj_track_times(False)  # the same data make the same bytes at any time
+    name, mode = os.fsencode(path), h5py.h5f.ACC_EXCL
+    return h5py.File(h5py.h5f.create(name, mode, fcpl=creation, fapl=access))
+
+
+@contextmanager
+def _storing(path: Path) -> Iterator[None]:
+    """Say what is wrong where the store itself, not the world, cannot be written."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:  # h5py raises both
         raise UserError(
             f"{path}: could not be written ({error}); nothing was kept. "
             "Check the folder's space and permissions, or name another with --cache"
         ) from error
-    finally:
-        with suppress(OSError):  # not there, or its folder is none
-            partial.unlink()
+
+
+def _forget_abandoned(path: Path) -> None:
+    """Remove what builds that were killed have left of this store."""
+    for left in path.parent.glob(f".{path.name}.*.partial"):
+        if time() - left.stat().st_mtime > _ABANDONED:
+            left.unlink(missing_ok=True)
 
 
 class MappedArray:

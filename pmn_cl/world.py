@@ -7,6 +7,7 @@ it in a stream's YAML as ``package.module:Name``.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 from abc import ABC, abstractmethod
@@ -33,7 +34,9 @@ class World(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]  # one line, for ``pmn-bench list``
-    version: ClassVar[int] = 1  # raise it whenever the same options give other data
+    # Raise it whenever the same options give other data (a change of the file that defines the
+    # class is noticed without).
+    version: ClassVar[int] = 1
     Options: ClassVar[type[Options]] = Options
 
     def __init__(self, options: Any = None) -> None:
@@ -51,9 +54,25 @@ class World(ABC):
         """Draw some scenes with their truth into a picture."""
         raise UserError(f"the world {self.name!r} draws no preview")
 
+    def check_preview(self, path: Path) -> None:
+        """Refuse a picture that could not be drawn, before the world is built for it."""
+        if type(self).preview is World.preview:
+            raise UserError(f"the world {self.name!r} draws no preview")
+        if path.suffix.lower() != ".png" or not path.stem:
+            raise UserError(f"{path}: the preview is a PNG file, expected a name like scenes.png")
+        if not path.parent.is_dir():
+            raise UserError(f"{path}: there is no folder {path.parent} to write it to")
+
     def path(self, cache: Path | None = None) -> Path:
         """Return where the store of these options is or will be."""
-        identity = [self.version, FORMAT_VERSION, self.options.model_dump(mode="json")]
+        kind = type(self)
+        source = Path(inspect.getfile(kind)).read_bytes()  # worlds are edited before they settle
+        identity = [
+            f"{kind.__module__}:{kind.__qualname__}",
+            hashlib.sha256(source).hexdigest(),
+            [self.version, FORMAT_VERSION],
+            self.options.model_dump(mode="json"),
+        ]
         key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
         return cache_folder(cache) / f"{self.name}-{key}.h5"
 
@@ -75,7 +94,7 @@ def cache_folder(given: Path | None = None) -> Path:
     if given is not None:
         return Path(given)
     if os.environ.get("PMN_BENCH_CACHE"):
-        return Path(os.environ["PMN_BENCH_CACHE"])
+        return Path(os.environ["PMN_BENCH_CACHE"]).expanduser()
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "pmn-bench"
 

@@ -1,7 +1,8 @@
 """What the store of this world holds: its tables, their columns, and what numbers mean.
 
-``ask_box`` and ``ask_relation`` are the query that a relational question should send to the
-relation module (-1 where there is none), ``about`` marks the regions one has to look at, and
+``ask_boxes`` (any of them is right; ``ask_box`` is the first), ``ask_relation`` and
+``ask_direction`` are the query that a relational question should send to the relation module (no
+box and -1 where there is none), ``about`` marks the regions one has to look at, and
 ``novelty`` is 1 for a novel digit-colour pair, plus 2 for a novel relation-colour pair.
 """
 
@@ -20,7 +21,7 @@ from benchmarks.digit_scenes.concepts import (
 )
 from benchmarks.digit_scenes.descriptions import VALUES
 from benchmarks.digit_scenes.phrasing import FAMILIES, LONGEST_QUESTION, question_vocabulary
-from benchmarks.digit_scenes.questions import ANSWER_TYPES, ANSWERS
+from benchmarks.digit_scenes.questions import ANSWER_TYPES, ANSWERS, MOST_COUNTED
 from pmn_cl.store import StoreWriter
 
 RELATION_QUERIES, COUNT_QUESTIONS, QUESTIONS = 8, 4, 10  # per scene
@@ -42,10 +43,16 @@ def name_values(store: StoreWriter) -> None:
     store.name_values("caption words", caption_vocabulary())
     store.name_values("question words", question_vocabulary())
     store.name_values("answers", ANSWERS)
+    store.name_values("counts", [str(number) for number in range(MOST_COUNTED + 1)])
     store.name_values("families", FAMILIES)
     store.name_values("rel kinds", DIRECTIONS)
     store.name_values("cnt kinds", ("plain", "relational"))
     store.name_values("vqa kinds", ANSWER_TYPES)
+
+
+def captions_to_learn(split: str) -> int:
+    """Return how many captions of a scene are samples: training learns each of them."""
+    return REFERENCES if split == "train" else 1
 
 
 def create_columns(store: StoreWriter, split: str, scenes: int, features: int) -> None:
@@ -54,7 +61,9 @@ def create_columns(store: StoreWriter, split: str, scenes: int, features: int) -
     asked: Columns = {
         "question": ((LONGEST_QUESTION,), "u1"),
         "ask_box": ((), "i1"),
+        "ask_boxes": (per_region, "?"),
         "ask_relation": ((), "i1"),
+        "ask_direction": ((), "i1"),
         "about": (per_region, "?"),
         "family": ((), "u1"),
         "phrasing": ((), "u1"),
@@ -92,7 +101,13 @@ def create_columns(store: StoreWriter, split: str, scenes: int, features: int) -
                 "kind": ((), "u1"),
             },
         ),
-        "cap": (1, {"captions": ((REFERENCES, LONGEST_CAPTION), "u1")}),
+        "cap": (
+            captions_to_learn(split),
+            {
+                "words": ((LONGEST_CAPTION,), "u1"),
+                "captions": ((REFERENCES, LONGEST_CAPTION), "u1"),
+            },
+        ),
         "cnt": (COUNT_QUESTIONS, {**asked, "count": ((), "i1"), "kind": ((), "u1")}),
         "vqa": (
             QUESTIONS,

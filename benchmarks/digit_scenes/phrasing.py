@@ -140,11 +140,6 @@ def choose_phrasing(rng: Random, family: str, *, test: bool) -> int:
     return rng.randrange(len(PHRASINGS[family]) - (0 if test else KEPT_FOR_TEST))
 
 
-def is_kept_for_test(family: str, phrasing: int) -> bool:
-    """Whether training never uses this phrasing."""
-    return phrasing >= len(PHRASINGS[family]) - KEPT_FOR_TEST
-
-
 def with_article(noun_phrase: str) -> str:
     """Return the phrase behind a or an, by its sound."""
     return f"{'an' if noun_phrase.startswith(('orange', 'eight')) else 'a'} {noun_phrase}"

@@ -54,11 +54,6 @@ _EXPLANATION = (
 
 def draw_preview(store: Store, path: Path) -> None:
     """Draw some scenes with their truth into a PNG file."""
-    if path.suffix.lower() != ".png":
-        raise UserError(
-            f"{path}: a preview is a PNG picture, so its name should end in .png; "
-            f"try {path.stem}.png"
-        )
     canvas: Any = FigureCanvasAgg(make_figure(store))  # matplotlib leaves it untyped
     try:
         canvas.print_png(path)  # savefig would obey the user's own settings

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from benchmarks.digit_scenes import families
 from benchmarks.digit_scenes.captions import LONGEST_CAPTION, caption_vocabulary, write_captions
-from benchmarks.digit_scenes.columns import COUNT_QUESTIONS, RELATION_QUERIES
+from benchmarks.digit_scenes.columns import COUNT_QUESTIONS, RELATION_QUERIES, captions_to_learn
 from benchmarks.digit_scenes.concepts import (
     ATTRIBUTES,
     CANVAS,
@@ -58,7 +58,7 @@ def rows_about(
         "obj": [_object_row(scene, novel)],
         "att": [_attribute_row(scene, novel)],
         "rel": _relation_rows(view, rng, novel),
-        "cap": [_caption_row(view, rng)],
+        "cap": _caption_rows(view, rng, captions_to_learn(split)),
         "cnt": [_count_row(view, q, rng, test) for q in _count_questions(view, rng, novel)],
         "vqa": [_answer_row(view, q, rng, test) for q in _questions(view, rng, wanted, novel)],
     }
@@ -76,7 +76,7 @@ def _padded(values: ArrayLike, length: int, fill: int, dtype: str) -> NDArray[An
     return out
 
 
-def _regions_of(scene: Scene, things: Container[int]) -> NDArray[Any]:
+def _regions_of(scene: Scene, things: Container[int | None]) -> NDArray[Any]:
     """Mark the regions that show one of these things (MOST_REGIONS,)."""
     return _padded([owner in things for owner in scene.owners], MOST_REGIONS, False, "?")
 
@@ -126,32 +126,37 @@ def _relation_rows(view: View, rng: Random, novel: bool) -> list[Row]:
     rows: list[Row] = []
     while len(rows) < RELATION_QUERIES:
         relation, direction = rng.randrange(len(RELATIONS)), rng.randrange(len(DIRECTIONS))
-        given = rng.randrange(len(view.things))
-        sought = ends[DIRECTIONS[direction]][relation][given]
-        if not sought:
+        sought = ends[DIRECTIONS[direction]][relation]
+        triplets = [
+            (given, found)
+            for given, all_found in enumerate(sought)
+            for found in all_found
+            if not novel or view.things[given].novel or view.things[found].novel
+        ]
+        if not triplets:
             continue
-        target = rng.choice(sought)
-        if novel and not (view.things[given].novel or view.things[target].novel):
-            continue
+        # Where many fit, which one was drawn says little: prefer those with few.
+        given, target = rng.choices(triplets, [1 / len(sought[g]) ** 2 for g, _ in triplets])[0]
         rows.append(
             {
                 "box": rng.choice(view.scene.regions_of(given)),
                 "relation": relation,
                 "direction": direction,
                 "target": rng.choice(view.scene.regions_of(target)),
-                "satisfying": _regions_of(view.scene, sought),
+                "satisfying": _regions_of(view.scene, sought[given]),
                 "kind": direction,
             }
         )
     return rows
 
 
-def _caption_row(view: View, rng: Random) -> Row:
+def _caption_rows(view: View, rng: Random, count: int) -> list[Row]:
+    """Return a sample for each of the first captions, with all of them to be scored against."""
     captions = [
         _padded([_CAPTION_IDS[w] for w in (*text.split(), "</s>")], LONGEST_CAPTION, 0, "u1")
         for text in write_captions(view, rng)
     ]
-    return {"captions": np.stack(captions)}
+    return [{"words": words, "captions": np.stack(captions)} for words in captions[:count]]
 
 
 def _count_questions(view: View, rng: Random, novel: bool) -> list[Question]:
@@ -180,7 +185,10 @@ def _question_row(view: View, question: Question, rng: Random, test: bool) -> Ro
     return {
         "question": _padded([_QUESTION_IDS[w] for w in words], LONGEST_QUESTION, 0, "u1"),
         "ask_box": -1 if question.anchor is None else view.scene.regions_of(question.anchor)[0],
+        "ask_boxes": _regions_of(view.scene, (question.anchor,)),
         "ask_relation": -1 if question.relation is None else question.relation,
+        # "The symbol left of the seven": the object is given, the subject is sought.
+        "ask_direction": -1 if question.relation is None else DIRECTIONS.index("subject"),
         "about": _regions_of(view.scene, question.about),
         "family": FAMILIES.index(question.family),
         "phrasing": phrasing,

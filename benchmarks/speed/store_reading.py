@@ -44,7 +44,8 @@ def main() -> bool:
         build_store(path, write, header={}, size=0)
         store = Store(path)
         batches = Batches(
-            Samples.whole(store, "train", ObjectTask()), Scenes(store, "train", in_memory=False)
+            Samples.whole(store, "train", ObjectTask()),
+            Scenes(store, "train", in_memory=False, half=True),
         )
         column = store.table("train", "scenes")["regions"]
         bare = np.memmap(path, column.dtype, "r", column.offset or 0, column.shape)

@@ -15,8 +15,9 @@ from timing import compare, report
 from torch import Tensor
 
 from benchmarks.stream import Stream
-from pmn_cl.loader import ENVIRONMENT, Batches, BatchLoader, Scenes
+from pmn_cl.loader import Batches, BatchLoader, Scenes
 from pmn_cl.spec import StreamSpec
+from pmn_cl.store import ENVIRONMENT
 
 BATCH = 128
 SPEC = {
@@ -52,7 +53,11 @@ def main() -> bool:
     for experience in stream.experiences:
         batches = Batches(experience.splits["train"], scenes)
         x, y = batches[np.arange(len(batches))]
-        own = {name: column for name, column in {**x, **y}.items() if name not in ENVIRONMENT}
+        own = {
+            name: column
+            for name, column in {**x, **y}.items()
+            if name not in (*ENVIRONMENT, "scene")
+        }
         scene = torch.from_numpy(experience.splits["train"].columns["scene"].astype(np.int64))
 
         def by_loader(batches: Batches = batches) -> None:

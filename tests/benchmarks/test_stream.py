@@ -14,6 +14,7 @@ from benchmarks.overview import constant_scores
 from benchmarks.stream import Stream
 from pmn_cl.cli import main
 from pmn_cl.spec import StreamSpec, find_stream, load_spec
+from pmn_cl.tasks import CountTask, ObjectTask
 
 PLUGIN = Path(__file__).parent.parent / "plugin" / "parity.yaml"
 SMALL = {"name": "digits", "scenes": {"train": 300, "val": 50, "test": 250, "novel": 200}}
@@ -114,6 +115,63 @@ def test_task_labels_survive_avalanches_joining_of_data_sets(benchmark: Any) -> 
     assert both.targets_task_labels[0] == 0
     assert both.targets_task_labels[249] == 4
     assert both[60][2] == 4
+
+
+class OneLayer(torch.nn.Module):
+    """Scores of obj and cnt from the mean region; a mixed batch is answered task by task."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.heads = torch.nn.ModuleDict(
+            {"0": torch.nn.Linear(128, 24 * 11), "4": torch.nn.Linear(128, 13)}
+        )
+
+    def forward(self, x: Any) -> list[torch.Tensor]:
+        mean = torch.stack([one["regions"] for one in x]).mean(1)
+        return [torch.stack([head(row) for row in mean]) for head in self.heads.values()]
+
+
+class SumOfLosses:
+    """The loss of each task in a batch, which y tells apart; keeps the tasks of each batch."""
+
+    def __init__(self) -> None:
+        self.tasks: list[set[int]] = []
+
+    def __call__(self, outputs: list[torch.Tensor], y: Any) -> torch.Tensor:
+        labels = torch.stack([one["task"] for one in y])
+        self.tasks.append(set(labels.tolist()))
+        losses = []
+        for label, task, scores in ((0, ObjectTask(), outputs[0]), (4, CountTask(), outputs[1])):
+            rows = (labels == label).nonzero().flatten().tolist()
+            if rows:
+                target = {name: torch.stack([y[i][name] for i in rows]) for name in task.target}
+                chosen = scores[rows].unflatten(1, (24, 11)) if label == 0 else scores[rows]
+                losses.append(task.loss(chosen, target))
+        return torch.stack(losses).sum()
+
+
+@pytest.mark.parametrize("name", ["Naive", "Replay", "Cumulative"])
+def test_avalanches_own_strategies_go_through_it(benchmark: Any, name: str) -> None:
+    from avalanche.training import supervised
+    from avalanche.training.plugins import EvaluationPlugin
+
+    torch.manual_seed(0)
+    model, criterion, kind = OneLayer(), SumOfLosses(), getattr(supervised, name)
+    strategy = kind(
+        model=model,
+        optimizer=torch.optim.Adam(model.parameters(), 1e-2),
+        criterion=criterion,
+        train_mb_size=32,
+        evaluator=EvaluationPlugin(),
+        **({"mem_size": 20} if name == "Replay" else {}),
+    )
+    for label in (0, 4):  # obj, then cnt
+        before = [p.clone() for p in model.parameters()]
+        strategy.train(benchmark.val_stream[label], num_workers=0)
+        assert all(p.isfinite().all() for p in model.parameters())
+        assert any((p != old).any() for p, old in zip(model.parameters(), before, strict=True))
+    assert criterion.tasks[0] == {0}
+    assert criterion.tasks[-1] == ({4} if name == "Naive" else {0, 4})
 
 
 def test_a_world_and_a_task_of_somebody_elses(tmp_path: Path) -> None:

@@ -69,3 +69,7 @@ class ParityTask(Task):
 
     def constant(self, columns: Columns, names: Names) -> Any:
         return np.asarray(int(columns["odd"].mean() > 0.5))
+
+    def prior(self, columns: Columns, names: Names) -> dict[str, list[tuple[str, float]]]:
+        odd = float(columns["odd"].mean())
+        return {"": sorted([("odd", odd), ("even", 1 - odd)], key=lambda answer: -answer[1])}

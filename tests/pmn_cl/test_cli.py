@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
 import json
 import os
 import re
@@ -11,10 +13,14 @@ from collections import Counter
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 
 import pmn_cl
+from benchmarks.overview import print_overview
+from benchmarks.stream import Stream
 from pmn_cl import __version__, doctor, registry
 from pmn_cl.cli import main
 from pmn_cl.doctor import Finding
@@ -120,7 +126,7 @@ def test_version() -> None:
         (["shwo"], "No such command 'shwo'"),
         (["show"], "Missing argument 'STREAM'"),
         (["show", "stream.yaml", "--sed", "1"], "No such option"),
-        (["show", "stream.yaml", "--seed", "-1"], "-1 is not in the range x>=0"),
+        (["show", "stream.yaml", "--seed", "-1"], "-1 is not in the range 0<=x"),
         (["prepare", "digits", "--train", "0"], "0 is not in the range x>=1"),
         (["prepare", "digits", "--noise", "much"], "'much' is not a valid float"),
         (["prepare", "digits", "--noise", "nan"], "--noise is nan, expected a finite number"),
@@ -162,9 +168,9 @@ def test_list_names_everything_in_a_line_each() -> None:
     lines = result.stdout.splitlines()
     known = {**registry.STRATEGIES, **registry.TASKS, **registry.WORLDS}
     for name, reference in known.items():
-        [line] = [line for line in lines if line.startswith(f"  {name} ")]
+        [at] = [i for i, line in enumerate(lines) if line.startswith(f"  {name} ")]
         summary = registry.load(reference).summary
-        assert summary in line and line.endswith(f"[{reference}]")
+        assert lines[at].endswith(summary) and lines[at + 1].strip() == reference
         assert summary and "\n" not in summary
     for name, path in shipped_streams().items():
         assert any(line.split() == [name, str(path)] for line in lines)
@@ -242,10 +248,10 @@ def test_show(tiny_cache: Path) -> None:
     [path] = tiny_cache.glob("*.h5")
     store = Store(path)
     assert str(path) in result.stdout and store.digest[:12] in result.stdout
-    rows = [re.split(r" *│ *", line)[1:-1] for line in result.stdout.splitlines() if "│" in line]
-    tasks = {row[0]: row for row in rows if len(row) == 10}
+    rows = [re.split(r" {2,}", line.strip()) for line in result.stdout.splitlines()]
+    tasks = {row[0]: row for row in rows if len(row) == 10 and row[0] in registry.TASKS}
     assert list(tasks) == ["obj", "att", "rel", "cap", "vqa"]
-    expected = {"obj": ("0", "–"), "att": ("0", "–"), "rel": ("1", "obj"),
+    expected = {"obj": ("0", "-"), "att": ("0", "-"), "rel": ("1", "obj"),
                 "cap": ("1", "obj, att"), "vqa": ("3", "rel, obj, att, cap")}  # fmt: skip
     assert {name: (row[1], row[2]) for name, row in tasks.items()} == expected
     for name, row in tasks.items():
@@ -257,7 +263,26 @@ def test_show(tiny_cache: Path) -> None:
     whole = len(store.table("train", "cap")["scene"])
     assert tasks["obj"][3] == f"{len(store.table('train', 'obj')['scene'])}"
     assert tasks["cap"][3] == f"{whole // 2} (50%)"
-    assert [row[0] for row in rows if len(row) == 3 and row[0] == "obj"]  # its prior
+    assert any(row[0] == "obj" and "background=" in row[1] for row in rows)  # its prior
+
+
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_tables_lose_no_number_in_a_narrow_terminal(tiny_cache: Path, columns: str) -> None:
+    big = {"train": 10_000, "test": 2_000}
+    Path("tiny.yaml").write_text(STREAM)
+    stream = Stream.open(load_spec("tiny.yaml"), 0, cache=tiny_cache)
+    for experience in stream.experiences:  # as many digits as the default stream has
+        for split, times in big.items():
+            samples = experience.splits[split]
+            experience.splits[split] = dataclasses.replace(
+                samples, rows=np.resize(samples.rows, 10 * times)
+            )
+    console = Console(width=int(columns), file=io.StringIO(), force_terminal=False)
+    print_overview(stream, console)
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "…" not in printed
+    assert printed.count("100,000") == printed.count("20,000") == 5
+    assert max(map(len, printed.splitlines()[3:])) <= int(columns)
 
 
 def test_show_builds_the_world_where_there_is_none(tmp_path: Path) -> None:

@@ -37,8 +37,9 @@ def test_a_batch_holds_what_the_store_holds(digits: Store) -> None:
     table, scenes = digits.table("val", "rel"), digits.table("val", "scenes")
     scene = table["scene"].array[rows]
     assert x.batch_size == y.batch_size == torch.Size([4])
-    assert set(x.keys()) == {"regions", "boxes", "mask", "box", "relation", "direction"}
-    assert set(y.keys()) == {"target", "satisfying"}
+    assert set(x.keys()) == {"regions", "boxes", "mask", "scene", "box", "relation", "direction"}
+    assert set(y.keys()) == {"target", "satisfying", "task"}
+    assert x["scene"].tolist() == scene.tolist()
     assert np.array_equal(x["regions"].numpy(), scenes["regions"].array[scene])
     assert np.array_equal(x["mask"].numpy(), scenes["mask"].array[scene])
     assert np.array_equal(x["relation"].numpy(), table["relation"].array[rows])
@@ -63,14 +64,31 @@ def test_memory_map_and_memory_give_the_same(digits: Store) -> None:
     rows = np.arange(0, 400, 7)
     mapped = make(digits, AnswerTask(), in_memory=False)
     assert same(make(digits, AnswerTask())[rows], mapped[rows])
-    assert mapped[rows][0]["regions"].dtype == torch.float16  # cast where it is cheap
+    assert mapped[rows][0]["regions"].dtype == torch.float32
+
+
+def test_half_leaves_mapped_regions_as_they_are_stored(digits: Store) -> None:
+    samples = Samples.whole(digits, "val", AnswerTask())
+    half = Batches(samples, Scenes(digits, "val", in_memory=False, half=True))
+    rows = np.arange(10)
+    assert half[rows][0]["regions"].dtype == torch.float16
+    assert same(half[rows], make(digits, AnswerTask())[rows])
+
+
+def test_a_batch_says_which_task_it_is_of(digits: Store) -> None:
+    samples = Samples.whole(digits, "val", AnswerTask())
+    _, y = Batches(samples, Scenes(digits, "val"), task_label=5)[np.arange(3)]
+    assert y["task"].tolist() == [5, 5, 5]
 
 
 def test_small_worlds_are_read_into_memory_and_large_ones_are_not(
     digits: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # 50 scenes of 24 regions, each 128 features, 4 coordinates and a mask, as 4 bytes
+    size = 50 * 24 * (128 + 4 + 1) * 4
+    monkeypatch.setattr("pmn_cl.loader.MEMORY_LIMIT", size)
     assert Scenes(digits, "val").in_memory
-    monkeypatch.setattr("pmn_cl.loader.MEMORY_LIMIT", 1000)
+    monkeypatch.setattr("pmn_cl.loader.MEMORY_LIMIT", size - 1)
     assert not Scenes(digits, "val").in_memory
 
 
@@ -88,6 +106,7 @@ def test_an_epoch_has_every_sample_once_in_an_order_of_its_own(digits: Store) ->
     assert first == rows_in_order(batches, seed=1, epoch=0)
     assert first != rows_in_order(batches, seed=1, epoch=1)
     assert first != rows_in_order(batches, seed=2, epoch=0)
+    assert rows_in_order(batches, seed=1, epoch=1) != rows_in_order(batches, seed=2, epoch=0)
 
 
 def test_starting_at_a_batch_gives_the_rest_of_the_epoch(digits: Store) -> None:
@@ -97,6 +116,14 @@ def test_starting_at_a_batch_gives_the_rest_of_the_epoch(digits: Store) -> None:
     assert len(whole) == 7
     assert len(rest) == len(BatchLoader(batches, 8, start=4)) == 3
     assert all(same(a, b) for a, b in zip(whole[4:], rest, strict=True))
+
+
+@pytest.mark.parametrize("start", [-1, 8, 99])
+def test_a_start_outside_the_epoch_is_refused(digits: Store, start: int) -> None:
+    batches = make(digits, ObjectTask())
+    assert len(BatchLoader(batches, 8, start=7)) == 0  # an epoch that was just finished
+    with pytest.raises(ValueError, match="0 to 7 batches"):
+        BatchLoader(batches, 8, start=start)
 
 
 def test_without_shuffling_the_order_is_the_tables(digits: Store) -> None:

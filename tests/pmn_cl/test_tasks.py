@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from pmn_cl import registry
+from pmn_cl.loader import Batches, Scenes
 from pmn_cl.samples import Samples
 from pmn_cl.store import Store
 from pmn_cl.tasks import (
@@ -41,10 +42,19 @@ def test_levels_and_call_lists_are_the_papers() -> None:
 def test_object_scores_count_only_regions_asked_about() -> None:
     predictions = np.array([[[3, 1, 0, 2, 4], [1, 3, 0, 2, 4], [9, 8, 7, 6, 5]]])
     columns = {"label": np.array([[3, 3, 3]]), "asked": np.array([[True, True, False]])}
-    assert ObjectTask().score(predictions, columns, {}) == {"top1": 0.5, "top5": 1.0}
+    expected = {"top1": 0.5, "top5": 1.0, "top1_objects": 0.5}
+    assert ObjectTask().score(predictions, columns, {}) == expected
 
 
-def test_relation_scores_against_the_drawn_box_and_against_the_set() -> None:
+def test_object_scores_without_background() -> None:
+    predictions = np.array([[[0, 1, 2, 3, 4], [1, 0, 2, 3, 4], [0, 1, 2, 3, 4]]])
+    columns = {"label": np.array([[0, 1, 2]]), "asked": np.ones((1, 3), dtype=bool)}
+    scores = ObjectTask().score(predictions, columns, {})
+    assert scores["top1"] == pytest.approx(2 / 3)
+    assert scores["top1_objects"] == 0.5
+
+
+def test_any_box_that_fits_is_right_and_the_drawn_one_counts_apart() -> None:
     columns = {
         "target": np.array([2, 0, 1, 1]),
         "satisfying": np.array([[0, 1, 1], [1, 0, 0], [0, 1, 0], [1, 1, 0]], dtype=bool),
@@ -53,7 +63,7 @@ def test_relation_scores_against_the_drawn_box_and_against_the_set() -> None:
     scores = RelationTask().score(
         np.array([1, 0, 1, 2]), columns, {"directions": ["object", "subject"]}
     )
-    assert scores == {"accuracy": 0.5, "any_fitting": 0.75, "object": 0.5, "subject": 0.5}
+    assert scores == {"accuracy": 0.75, "drawn_box": 0.5, "object": 1.0, "subject": 0.5}
 
 
 def test_count_scores() -> None:
@@ -73,10 +83,21 @@ def test_answer_scores_are_the_soft_scores_of_the_answers_given() -> None:
         "answers": np.array([[4, 7], [4, 0], [2, 0]]),
         "scores": np.array([[0.6, 0.3], [1.0, 0.0], [1.0, 0.0]]),
         "kind": np.array([0, 0, 1]),
+        "hops": np.array([1, 2, 2]),
     }
     names = {"vqa kinds": ["yes/no", "number", "other"]}
     scores = AnswerTask().score(np.array([7, 4, 5]), columns, names)
-    assert scores == pytest.approx({"accuracy": 1.3 / 3, "yes/no": 0.65, "number": 0.0})
+    by_type = {"yes/no": 0.65, "number": 0.0}
+    by_hops = {"one hop": 0.3, "two hops": 0.5}
+    assert scores == pytest.approx({"accuracy": 1.3 / 3, **by_type, **by_hops})
+
+
+def test_samples_without_kinds_are_scored_as_one() -> None:
+    columns = {"count": np.array([1, 2]), "scene": np.array([0, 1])}
+    scores = CountTask().score(np.array([1, 1]), columns, {})
+    assert scores == pytest.approx({"accuracy": 0.5, "within_one": 1.0, "rmse": math.sqrt(0.5)})
+    prior = CountTask().prior(columns, {"counts": ["0", "1", "2"]})
+    assert prior == {"": [("1", 0.5), ("2", 0.5)]}
 
 
 def test_caption_scores_are_best_for_a_reference(digits: Store) -> None:
@@ -93,7 +114,9 @@ def test_words_end_at_the_end_mark_and_at_padding() -> None:
     assert words_to_text(np.array([3, 0, 4]), words) == "a"
 
 
-@pytest.mark.parametrize("task", [t for t in ALL if t.name not in ("att", "cap")], ids=str)
+@pytest.mark.parametrize(
+    "task", [t for t in ALL if t.name not in ("att", "cap")], ids=lambda task: task.name
+)
 def test_no_other_constant_serves_the_training_samples_better(task: Task, digits: Store) -> None:
     samples = Samples.whole(digits, "train", task)
     best = task.constant(samples.columns, digits.names)
@@ -126,6 +149,30 @@ def test_priors_are_shares_of_answers(digits: Store) -> None:
                 assert sum(shares) == pytest.approx(1)
 
 
+def output_shape(task: Task, store: Store, batch: int) -> tuple[int, ...]:
+    """The shape of a model's outputs, from what a task and a store say."""
+    regions = store.table("val", "scenes")["mask"].shape[1]
+    steps = store.table("val", "cap")["words"].shape[1]
+    over = len(store.names[task.outputs]) if task.outputs else regions
+    inner = {"obj": (regions,), "att": (regions,), "cap": (steps,)}.get(task.name, ())
+    return (batch, *inner, over)
+
+
+@pytest.mark.parametrize("task", ALL, ids=lambda task: task.name)
+def test_a_loaders_batch_is_all_that_loss_and_score_need(task: Task, digits: Store) -> None:
+    samples = Samples.whole(digits, "val", task)
+    _, y = Batches(samples, Scenes(digits, "val"))[np.arange(len(samples))]
+    shape = output_shape(task, digits, len(samples))
+    outputs = torch.randn(shape, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    loss = task.loss(outputs, y)
+    loss.backward()
+    assert loss.isfinite()
+    assert outputs.grad is not None
+    assert outputs.grad.abs().sum() > 0
+    scores = task.score(task.decode(outputs.detach()), samples.columns, digits.names)
+    assert 0 <= scores[task.metric] < 1
+
+
 def test_losses_by_hand() -> None:
     log2, log4 = math.log(2), math.log(4)
     asked = torch.tensor([[True, False]])
@@ -136,11 +183,13 @@ def test_losses_by_hand() -> None:
     padded = torch.tensor([[0.0, 0.0, -torch.inf]])
     assert float(RelationTask().loss(padded, {"target": torch.tensor([1])})) == pytest.approx(log2)
     words = {"words": torch.tensor([[2, 1, 0, 0]])}
-    assert float(CaptionTask().loss(torch.zeros(1, 4, 4), words)) == pytest.approx(log4)
+    outputs = torch.zeros(1, 4, 4)
+    outputs[0, 2:, 3] = 100.0  # said after the end: no matter
+    assert float(CaptionTask().loss(outputs, words)) == pytest.approx(log4)
     count = {"count": torch.tensor([3])}
     assert float(CountTask().loss(torch.zeros(1, 4), count)) == pytest.approx(log4)
-    answer = {"answers": torch.tensor([[0, 2]]), "scores": torch.tensor([[1.0, 0.3]])}
-    assert float(AnswerTask().loss(torch.zeros(1, 5), answer)) == pytest.approx(5 * log2)
+    answer = {"answers": torch.tensor([[0, 2]] * 3), "scores": torch.tensor([[1.0, 0.3]] * 3)}
+    assert float(AnswerTask().loss(torch.zeros(3, 5), answer)) == pytest.approx(5 * log2)
 
 
 def test_answer_loss_pulls_towards_soft_scores() -> None:

@@ -154,11 +154,11 @@ def test_a_folder_in_the_files_place_is_the_users_to_mend(digits: Store, tmp_pat
         draw_preview(digits, tmp_path / "scenes.png")
 
 
-@pytest.mark.parametrize("name", ["scenes.xyz", "scenes"])
-def test_a_picture_of_another_kind_is_refused(digits: Store, tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserError, match=r"scenes\.png"):
-        draw_preview(digits, tmp_path / name)
-    assert not (tmp_path / name).exists()
+@pytest.mark.parametrize("name", ["scenes.xyz", "scenes", ".png", "nowhere/scenes.png"])
+def test_a_picture_that_could_not_be_drawn_is_refused_beforehand(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match=r"expected a name like scenes\.png|no folder"):
+        DigitScenes().check_preview(tmp_path / name)
+    DigitScenes().check_preview(tmp_path / "scenes.PNG")
 
 
 def test_a_world_of_one_scene_per_split_has_a_preview_too(tmp_path: Path) -> None:

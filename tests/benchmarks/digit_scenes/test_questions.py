@@ -405,6 +405,13 @@ def test_relational_questions_name_their_anchor_and_relation(
             )
         if found != expected:
             wrong.append(q.say("the query", expected, found))
+        anchors = set() if q.run.anchor is None else {q.run.anchor}
+        boxes = {region for region, marked in enumerate(q.row["ask_boxes"]) if marked}
+        if boxes != q.truth.regions_of(anchors):
+            wrong.append(q.say("the boxes to ask about", q.truth.regions_of(anchors), boxes))
+        sought = digits.names["directions"][q.row["ask_direction"]]
+        if sought != "subject" and anchors:  # "the symbol left of it" is the one that is left of it
+            wrong.append(q.say("the end sought", "subject", sought))
     assert_none(wrong)
 
 
