@@ -88,7 +88,7 @@ def _task_table(stream: Stream) -> Table:
             f"{len(experience.splits[s]):,}" if s in experience.splits else "-" for s in splits
         ]
         if experience.fraction < 100:
-            sizes[0] += f" ({experience.fraction:g}%)"
+            sizes[0] += f"\n({experience.fraction:g}%)"  # below, to keep the column narrow
         constants = {c.split: f"{c.primary:.3f}" for c in constant_scores(stream, experience)}
         cells = [task.name, str(task.level), ", ".join(experience.calls) or "-"]
         cells += [*sizes, task.metric, *(constants.get(split, "-") for split in held_out)]
