@@ -28,7 +28,7 @@ speed: .venv/installed
 	$(BIN)/pip install --constraint constraints.txt --editable '.[test]'
 	touch $@
 
-# Resolve everything anew, on the Python that constraints.txt is for.
+# Resolve everything anew, for this Python.
 constraints:
 	rm -rf build/constraints && $(PYTHON) -m venv build/constraints
 	build/constraints/bin/pip install --quiet torch==2.13.0 '.[test,ray]'
