@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from pmn_cl import registry
 from pmn_cl.errors import UserError, did_you_mean
+from pmn_cl.spec_problems import problems_of, shown
 from pmn_cl.strategy import Strategy
 from pmn_cl.tasks import Task
 from pmn_cl.world import World
@@ -31,7 +32,7 @@ class TaskSpec(_Strict):
 
     task: str
     calls: list[str] | None = None  # None: the paper's list, as far as it was learned before
-    fraction: float | None = Field(None, ge=1, le=100)  # percent; None: the stream's
+    fraction: float | None = Field(None, ge=1, le=100, description="percent")  # None: the stream's
 
 
 class StreamSpec(_Strict):
@@ -40,7 +41,7 @@ class StreamSpec(_Strict):
     name: str = Field(min_length=1)
     world: dict[str, Any]
     tasks: list[TaskSpec] = Field(min_length=1)
-    fraction: float = Field(100, ge=1, le=100)  # percent of every task's training data
+    fraction: float = Field(100, ge=1, le=100, description="percent")  # of training samples
     strategies: list[str] = Field(min_length=1)
     seeds: list[int] = Field(min_length=1)
 
@@ -98,14 +99,14 @@ def load_spec(path: str | Path) -> StreamSpec:
     source = read_yaml(path)
     registry.search_last(path.parent)  # a user's own worlds, tasks and strategies
     if not isinstance(source.data, dict):
-        found = "nothing" if source.data is None else _shown(source.data)
+        found = "nothing" if source.data is None else shown(source.data)
         keys = ", ".join(StreamSpec.model_fields)
         source.refuse([Problem((), f"found {found}, expected a mapping with the keys {keys}")])
     try:
         spec = StreamSpec.model_validate(source.data)
     except ValidationError as error:
         spec = None
-        problems = _from_pydantic(error, StreamSpec, ())
+        problems = problems_of(error, StreamSpec, ())
     else:
         problems = []
     problems += _check_meaning(source)
@@ -135,7 +136,7 @@ def _check_world(world: Any) -> list[Problem]:
         return []
     name = world.get("name")
     if not isinstance(name, str):
-        found = f"found {_shown(name)}" if "name" in world else "missing"
+        found = f"found {shown(name)}" if "name" in world else "missing"
         return [Problem(where, f"{found}, expected the name of a world")]
     try:
         kind = registry.find(name, registry.WORLDS, "world", World)
@@ -144,7 +145,7 @@ def _check_world(world: Any) -> list[Problem]:
     try:
         kind.Options.model_validate({k: v for k, v in world.items() if k != "name"})
     except ValidationError as error:
-        return _from_pydantic(error, kind.Options, ("world",))
+        return problems_of(error, kind.Options, ("world",))
     return []
 
 
@@ -222,7 +223,7 @@ def _check_seeds(seeds: Any) -> list[Problem]:
     problems = []
     for number, seed in enumerate(seeds if isinstance(seeds, list) else []):
         if type(seed) is int and not 0 <= seed <= _LARGEST_SEED:
-            message = f"found {_shown(seed)}, expected a number from 0 to {_LARGEST_SEED}"
+            message = f"found {shown(seed)}, expected a number from 0 to {_LARGEST_SEED}"
             problems.append(Problem(("seeds", number), message))
     return [*problems, *_check_once(seeds, ("seeds",))]
 
@@ -235,79 +236,3 @@ def _check_once(entries: Any, where: Loc) -> list[Problem]:
         for number, entry in enumerate(written)
         if entry in written[:number]
     ]
-
-
-_EXPECTED = {
-    "int_type": "a whole number",
-    "float_type": "a number",
-    "string_type": "text",
-    "bool_type": "true or false",
-    "string_unicode": "text that UTF-8 can write",
-    "finite_number": "a finite number",
-    "list_type": "a list",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "string_too_short": "some text",
-    "too_short": "at least one entry",
-}
-
-
-def _from_pydantic(error: ValidationError, model: type[BaseModel], above: Loc) -> list[Problem]:
-    """Put pydantic's findings into our words."""
-    problems = []
-    for item in error.errors():
-        loc: Loc = tuple(item["loc"])
-        kind, value = item["type"], item["input"]
-        if kind == "extra_forbidden":
-            known = list(_fields_at(model, loc[:-1]))
-            expected = f"one of {', '.join(known)}" if known else "none"
-            near = did_you_mean(str(loc[-1]), known)
-            message = f"unknown key {loc[-1]!r}, expected {expected}{near}"
-        elif kind == "missing":
-            message = "missing, expected a value"
-        elif kind in ("value_error", "assertion_error"):  # a world's own check, in its own words
-            message = str(item["ctx"]["error"])
-        else:
-            expected = _EXPECTED.get(kind) or _limits(model, loc)
-            if model is StreamSpec and expected == "a mapping":
-                expected = "a name or a mapping"
-            expected = expected or item["msg"].removeprefix("Input should be ")
-            message = f"found {_shown(value)}, expected {expected}"
-        problems.append(Problem((*above, *loc), message, at_key=kind == "extra_forbidden"))
-    return problems
-
-
-def _limits(model: type[BaseModel], loc: Loc) -> str:
-    """Return for example ``a number from 1 to 100``, from what the field itself says."""
-    limits = {}
-    field = _fields_at(model, loc[:-1]).get(str(loc[-1])) if loc else None
-    for constraint in field.metadata if field else ():
-        for end in ("ge", "le"):
-            if hasattr(constraint, end):
-                limits[end] = getattr(constraint, end)
-    if "ge" in limits and "le" in limits:
-        return f"a number from {limits['ge']} to {limits['le']}"
-    return f"a number of at least {limits['ge']}" if "ge" in limits else ""
-
-
-def _fields_at(model: type[BaseModel], loc: Loc) -> dict[str, Any]:
-    """Return the fields of the model that a path leads to; none where it leads to no model."""
-    fields = model.model_fields
-    for part in loc:
-        if isinstance(part, str):
-            annotation = fields[part].annotation if part in fields else None
-            models = [a for a in (annotation, *get_args(annotation)) if _is_model(a)]
-            fields = models[0].model_fields if models else {}
-    return fields
-
-
-def _is_model(annotation: Any) -> bool:
-    return isinstance(annotation, type(BaseModel))
-
-
-def _shown(value: Any) -> str:
-    """Return a value as the user wrote it, with its kind, cut to a readable length."""
-    kinds = {str: "text", bool: "true/false", int: "a whole number", float: "a number"}
-    kinds |= {list: "a list", dict: "a mapping", type(None): "nothing"}
-    text = str(value).lower() if isinstance(value, bool) else shorten(repr(value))
-    return "nothing" if value is None else f"{text} ({kinds.get(type(value), 'a value')})"

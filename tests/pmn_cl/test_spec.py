@@ -216,11 +216,11 @@ ONE_EDIT = [
         "11:13: tasks[2].calls[0]: found 1 (a whole number), expected text"),
     # fraction
     bad("fraction 0", "fraction: 100", "fraction: 0",
-        "15:11: fraction: found 0 (a whole number), expected a number from 1 to 100"),
+        "15:11: fraction: found 0 (a whole number), expected a number from 1 to 100 (percent)"),
     bad("fraction 101", "fraction: 100", "fraction: 101",
-        "15:11: fraction: found 101 (a whole number), expected a number from 1 to 100"),
+        "15:11: fraction: found 101 (a whole number), expected a number from 1 to 100 (percent)"),
     bad("fraction -5", "fraction: 100", "fraction: -5",
-        "15:11: fraction: found -5 (a whole number), expected a number from 1 to 100"),
+        "15:11: fraction: found -5 (a whole number), expected a number from 1 to 100 (percent)"),
     bad("fraction .nan", "fraction: 100", "fraction: .nan",
         "15:11: fraction: found nan (a number), expected a finite number"),
     bad("fraction .inf", "fraction: 100", "fraction: .inf",
@@ -238,7 +238,7 @@ ONE_EDIT = [
     bad("fraction of long text", "fraction: 100", f"fraction: {'x' * 99}",
         f"15:11: fraction: found '{'x' * 56}… (text), expected a number"),
     bad("fraction of a task", "fraction: 50", "fraction: 0.5",
-        "12:15: tasks[2].fraction: found 0.5 (a number), expected a number from 1 to 100"),
+        "12:15: tasks[2].fraction: found 0.5 (a number), expected a number from 1 to 100 (percent)"),
     # strategies
     bad("no strategies", "[constant]", "[]",
         "16:13: strategies: found [] (a list), expected at least one entry"),
@@ -376,7 +376,7 @@ def test_all_mistakes_at_once_in_the_order_of_the_file() -> None:
         "5:9: world.seed: found 'x' (text), expected a whole number",
         "7:3: world.sead: unknown key 'sead', expected one of seed, scenes, features, noise, "
         "duplicates, backgrounds; did you mean 'seed'?",
-        "8:11: fraction: found 200 (a whole number), expected a number from 1 to 100",
+        "8:11: fraction: found 200 (a whole number), expected a number from 1 to 100 (percent)",
         "9:1: fraction: duplicate key 'fraction', first given in line 8; expected it once",
         "10:1: fraction: duplicate key 'fraction', first given in line 8; expected it once",
     ]
