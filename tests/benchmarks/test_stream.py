@@ -150,7 +150,7 @@ class SumOfLosses:
         return torch.stack(losses).sum()
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning:avalanche", "ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore")  # Avalanche about itself
 @pytest.mark.parametrize("name", ["Naive", "Replay", "Cumulative"])
 def test_avalanches_own_strategies_go_through_it(benchmark: Any, name: str) -> None:
     from avalanche.training import supervised

@@ -238,7 +238,8 @@ ONE_EDIT = [
     bad("fraction of long text", "fraction: 100", f"fraction: {'x' * 99}",
         f"15:11: fraction: found '{'x' * 56}… (text), expected a number"),
     bad("fraction of a task", "fraction: 50", "fraction: 0.5",
-        "12:15: tasks[2].fraction: found 0.5 (a number), expected a number from 1 to 100 (percent)"),
+        "12:15: tasks[2].fraction: found 0.5 (a number), expected a number from 1 to 100 "
+        "(percent)"),
     # strategies
     bad("no strategies", "[constant]", "[]",
         "16:13: strategies: found [] (a list), expected at least one entry"),
