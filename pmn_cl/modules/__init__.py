@@ -1,0 +1,1 @@
+"""The modules of Progressive Module Networks and what they are made of."""

@@ -1,0 +1,96 @@
+"""The differentiable counter of Zhang, Hare and Prügel-Bennett (ICLR 2018), as Ψ_cnt uses it.
+
+From attention on boxes and their overlaps it works out how many distinct objects are attended
+to: boxes on one object count once, however many there are. The names follow the publication:
+A relevance, D distance, f₀ … f₇ learned monotone functions, c the count.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+_SEGMENTS = 16
+
+
+class MonotoneFunction(nn.Module):
+    """A learned piecewise linear f: [0, 1] → [0, 1], rising, with f(0) = 0 and f(1) = 1.
+
+    The slopes are |w| / Σ|w|; equal weights, as at the start, make it the identity.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(_SEGMENTS))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply f to every element."""
+        rise = self.weight.abs() / self.weight.abs().sum()
+        heights = pad(rise.cumsum(0), (1, 0))
+        place = x.clamp(0, 1) * _SEGMENTS
+        segment = place.detach().floor().clamp(max=_SEGMENTS - 1).long()
+        value: Tensor = heights[segment] + (place - segment) * rise[segment]
+        return value
+
+
+class Counter(nn.Module):
+    """Counts attended objects, from 0 to ``objects``."""
+
+    def __init__(self, objects: int) -> None:
+        super().__init__()
+        self.objects = objects
+        self.f = nn.ModuleList(MonotoneFunction() for _ in range(8))
+
+    def forward(self, boxes: Tensor, attention: Tensor) -> Tensor:
+        """Return the count vector (n, objects + 1) of boxes (n, 4, m) and logits (n, m).
+
+        A one-hot count between two neighbours, times how sure the counter is: it need not sum
+        to one. Of more than ``objects`` boxes the most attended count; padding has logit −∞.
+        """
+        boxes, a = self._most_attended(boxes, attention)  # (n, 4, K), (n, K)
+        f = self.f
+        A = a[:, :, None] * a[:, None, :]  # (n, K, K)
+        D = 1 - intersection_over_union(boxes)
+        S = f[0](A) * f[1](D)  # what remains when edges within an object are removed
+        r = self._duplicates(a, A, D)  # (n, K)
+        within = f[0](a * a) / r
+        total = (S / (r[:, :, None] * r[:, None, :])).sum((1, 2)) + within.sum(1)
+        c = (total + 1e-20).sqrt()
+        sure = f[7]((f[5](a) - 0.5).abs().mean(1) + (f[6](D) - 0.5).abs().mean((1, 2)))
+        counted: Tensor = self._one_hot(c) * sure[:, None]
+        return counted
+
+    def _most_attended(self, boxes: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Keep the K most attended boxes; fewer are filled up with boxes nobody attends to."""
+        missing = self.objects - logits.shape[1]
+        if missing > 0:
+            boxes, logits = pad(boxes, (0, missing)), pad(logits, (0, missing), value=-torch.inf)
+        top, kept = logits.topk(self.objects, dim=1)
+        return boxes.gather(2, kept[:, None].expand(-1, 4, -1)), top.sigmoid()
+
+    def _duplicates(self, a: Tensor, A: Tensor, D: Tensor) -> Tensor:
+        """Return r (n, K): how many boxes are alike, and so show the same object."""
+        f = self.f
+        X = f[3](A) * f[4](D)
+        alike = f[2](1 - (X[:, :, :, None] - X[:, :, None, :]).abs()).prod(dim=1)  # over k
+        alike = alike * f[2](1 - (a[:, :, None] - a[:, None, :]).abs())
+        r: Tensor = alike.sum(2)
+        return r
+
+    def _one_hot(self, count: Tensor) -> Tensor:
+        """Spread a count over its two neighbouring whole numbers (n, objects + 1)."""
+        numbers = torch.arange(self.objects + 1, device=count.device, dtype=count.dtype)
+        distance = (count.clamp(0, self.objects)[:, None] - numbers).abs()
+        return (1 - distance).clamp(min=0)
+
+
+def intersection_over_union(boxes: Tensor) -> Tensor:
+    """Return the overlap (n, m, m) of every two boxes (n, 4, m) given as x1, y1, x2, y2."""
+    low, high = boxes[:, :2], boxes[:, 2:]  # (n, 2, m)
+    sides = torch.minimum(high[:, :, :, None], high[:, :, None, :]) - torch.maximum(
+        low[:, :, :, None], low[:, :, None, :]
+    )
+    shared = sides.clamp(min=0).prod(dim=1)
+    area = (high - low).clamp(min=0).prod(dim=1)
+    return shared / (area[:, :, None] + area[:, None, :] - shared + 1e-12)

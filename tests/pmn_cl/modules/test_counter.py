@@ -1,0 +1,165 @@
+"""The counter against the publication's equations written out with loops, and by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pmn_cl.modules.counter import Counter, MonotoneFunction, intersection_over_union
+
+CERTAIN = 100.0  # a logit whose sigmoid is 1 (and 0 when negative) in float32
+
+
+def in_a_row(count: int, copies: int = 1) -> torch.Tensor:
+    """Boxes that do not overlap, each proposed so many times (1, 4, count · copies)."""
+    boxes = [[10.0 * i, 0.0, 10.0 * i + 5, 5.0] for i in range(count)] * copies
+    return torch.tensor(boxes).T[None]
+
+
+@pytest.mark.parametrize("count", range(13))
+def test_clean_boxes_with_certain_attention_are_counted_exactly(count: int) -> None:
+    logits = torch.full((1, 12), -CERTAIN)
+    logits[0, :count] = CERTAIN
+    found = Counter(12)(in_a_row(12), logits)
+    assert found.shape == (1, 13)
+    assert found[0].tolist() == pytest.approx([float(n == count) for n in range(13)], abs=1e-4)
+
+
+@pytest.mark.parametrize("count", range(1, 7))
+def test_an_object_that_is_proposed_twice_counts_once(count: int) -> None:
+    found = Counter(12)(in_a_row(count, copies=2), torch.full((1, 2 * count), CERTAIN))
+    assert found[0].argmax() == count
+    assert found[0, count].item() == pytest.approx(1, abs=1e-4)
+
+
+def test_fewer_boxes_than_objects_are_filled_up_with_nothing() -> None:
+    few = Counter(5)(in_a_row(2), torch.full((1, 2), CERTAIN))
+    logits = torch.tensor([[CERTAIN] * 2 + [-CERTAIN] * 3])
+    assert torch.allclose(few, Counter(5)(in_a_row(5), logits), atol=1e-5)
+    assert few[0].tolist() == pytest.approx([0, 0, 1, 0, 0, 0], abs=1e-4)
+
+
+def test_of_many_boxes_the_most_attended_count() -> None:
+    logits = torch.tensor([[-CERTAIN, 1.0, 2.0, -CERTAIN, 3.0]])
+    chosen = torch.tensor([4, 2, 1])
+    few = Counter(3)(in_a_row(5)[:, :, chosen], logits[:, chosen])
+    assert torch.allclose(Counter(3)(in_a_row(5), logits), few)
+
+
+def test_padding_never_counts() -> None:
+    logits = torch.randn(2, 6, generator=torch.Generator().manual_seed(0))
+    boxes = torch.rand(2, 2, 6, generator=torch.Generator().manual_seed(1))
+    boxes = torch.cat([boxes, boxes + 0.3], dim=1)
+    padded = torch.cat([boxes, torch.zeros(2, 4, 3)], dim=2)
+    minus = torch.full((2, 3), -torch.inf)
+    counter = Counter(8)
+    with_padding = counter(padded, torch.cat([logits, minus], dim=1))
+    assert torch.allclose(counter(boxes, logits), with_padding, atol=1e-6)
+
+
+def test_soft_attention_is_counted_short() -> None:
+    """Five boxes attended to by 0.9: Σᵢⱼ 0.81 over pairs and Σᵢ 0.81 alone, over r = 1.
+
+    X of a pair is 0.81 and of a box with itself 0, so sim(i, j) = f(1 − 0.81)² = 0.0361 through
+    the two positions k = i, j, and 1 through the others: r = 1 + 4 · 0.0361.
+    """
+    logit = math.log(0.9 / 0.1)
+    counter = Counter(5)
+    found = counter(in_a_row(5), torch.full((1, 5), logit))
+    r = 1 + 4 * (1 - 0.81) ** 2
+    count = math.sqrt(20 * 0.81 / r**2 + 5 * 0.81 / r)
+    low = math.floor(count)
+    sure = min(0.4 + 0.5, 1)  # |0.9 − ½|, and distances of 0 or 1 are ½ from ½
+    expected = [0.0] * 6
+    expected[low], expected[low + 1] = (low + 1 - count) * sure, (count - low) * sure
+    assert found[0].tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def count_with_loops(
+    boxes: list[list[float]], a: list[float], f: list[Callable[[float], float]]
+) -> list[float]:
+    """The publication's equations, one number at a time."""
+    n = range(len(a))
+
+    def overlap(b: list[float], c: list[float]) -> float:
+        w, h = min(b[2], c[2]) - max(b[0], c[0]), min(b[3], c[3]) - max(b[1], c[1])
+        shared = max(w, 0) * max(h, 0)
+        areas = [max(d[2] - d[0], 0) * max(d[3] - d[1], 0) for d in (b, c)]
+        return shared / (sum(areas) - shared + 1e-12)
+
+    D = [[1 - overlap(boxes[i], boxes[j]) for j in n] for i in n]
+    X = [[f[3](a[i] * a[j]) * f[4](D[i][j]) for j in n] for i in n]
+    sim = [
+        [
+            f[2](1 - abs(a[i] - a[j])) * math.prod(f[2](1 - abs(X[k][i] - X[k][j])) for k in n)
+            for j in n
+        ]
+        for i in n
+    ]
+    r = [sum(row) for row in sim]
+    total = sum(f[0](a[i] * a[j]) * f[1](D[i][j]) / (r[i] * r[j]) for i in n for j in n)
+    total += sum(f[0](a[i] ** 2) / r[i] for i in n)
+    c = min(max(math.sqrt(total + 1e-20), 0), len(a))
+    sure = sum(abs(f[5](x) - 0.5) for x in a) / len(a)
+    sure += sum(abs(f[6](D[i][j]) - 0.5) for i in n for j in n) / len(a) ** 2
+    return [max(0, 1 - abs(c - number)) * f[7](sure) for number in range(len(a) + 1)]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10_000))
+def test_it_computes_the_publications_equations(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    counter = Counter(4).double()
+    for function in counter.f:
+        weights = torch.randn(16, generator=generator, dtype=torch.float64)
+        function.weight.data = weights
+    corners = torch.rand(1, 2, 4, generator=generator, dtype=torch.float64)
+    sides = torch.rand(1, 2, 4, generator=generator, dtype=torch.float64)
+    boxes = torch.cat([corners, corners + sides], dim=1)
+    logits = torch.randn(1, 4, generator=generator, dtype=torch.float64)
+    order = logits[0].argsort(descending=True)
+    functions = [lambda x, g=g: float(g(torch.tensor([x], dtype=torch.float64))) for g in counter.f]
+    expected = count_with_loops(
+        boxes[0].T[order].tolist(), logits[0].sigmoid()[order].tolist(), functions
+    )
+    assert counter(boxes, logits)[0].tolist() == pytest.approx(expected, abs=1e-9)
+
+
+@given(st.lists(st.floats(-3, 3), min_size=16, max_size=16), st.floats(0, 1), st.floats(0, 1))
+def test_learned_functions_rise_from_zero_to_one(weights: list[float], x: float, y: float) -> None:
+    if sum(map(abs, weights)) < 1e-3:
+        return
+    function = MonotoneFunction().double()
+    function.weight.data = torch.tensor(weights, dtype=torch.float64)
+    ends = function(torch.tensor([0.0, 1.0], dtype=torch.float64)).tolist()
+    low, high = function(torch.tensor(sorted((x, y)), dtype=torch.float64)).tolist()
+    assert ends == pytest.approx([0, 1])
+    assert -1e-12 <= low <= high + 1e-12 <= 1 + 2e-12
+
+
+def test_a_learned_function_starts_as_the_identity() -> None:
+    x = torch.linspace(0, 1, 101)
+    assert torch.allclose(MonotoneFunction()(x), x, atol=1e-6)
+
+
+def test_gradient_flows_to_attention_boxes_and_weights() -> None:
+    counter = Counter(3).double()
+    generator = torch.Generator().manual_seed(4)
+    corners = torch.rand(2, 2, 3, generator=generator, dtype=torch.float64)
+    boxes = torch.cat([corners, corners + 0.5], dim=1).requires_grad_()
+    logits = torch.randn(2, 3, generator=generator, dtype=torch.float64).requires_grad_()
+    assert torch.autograd.gradcheck(counter, (boxes, logits))
+    counter(boxes, logits).square().sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in counter.parameters())
+
+
+def test_overlap_by_hand() -> None:
+    boxes = torch.tensor([[0.0, 0, 2, 2], [1, 0, 3, 2], [5, 5, 6, 6], [0, 0, 0, 0]]).T[None]
+    found = intersection_over_union(boxes)[0]
+    assert found[0].tolist() == pytest.approx([1, 1 / 3, 0, 0])
+    assert found[3].tolist() == pytest.approx([0, 0, 0, 0])  # an empty box overlaps nothing
