@@ -66,10 +66,9 @@ class World(ABC):
     def path(self, cache: Path | None = None) -> Path:
         """Return where the store of these options is or will be."""
         kind = type(self)
-        source = Path(inspect.getfile(kind)).read_bytes()  # worlds are edited before they settle
         identity = [
             f"{kind.__module__}:{kind.__qualname__}",
-            hashlib.sha256(source).hexdigest(),
+            _source_digest(kind),  # worlds are edited many times before they settle
             [self.version, FORMAT_VERSION],
             self.options.model_dump(mode="json"),
         ]
@@ -97,6 +96,14 @@ def cache_folder(given: Path | None = None) -> Path:
         return Path(os.environ["PMN_BENCH_CACHE"]).expanduser()
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "pmn-bench"
+
+
+def _source_digest(kind: type) -> str:
+    """Return a digest of the file that defines a class; nothing where there is none."""
+    try:
+        return hashlib.sha256(Path(inspect.getfile(kind)).read_bytes()).hexdigest()
+    except (OSError, TypeError):
+        return ""
 
 
 def _is_file(path: Path) -> bool:

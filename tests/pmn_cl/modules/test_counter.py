@@ -123,7 +123,7 @@ def test_it_computes_the_publications_equations(seed: int) -> None:
     boxes = torch.cat([corners, corners + sides], dim=1)
     logits = torch.randn(1, 4, generator=generator, dtype=torch.float64)
     order = logits[0].argsort(descending=True)
-    functions = [lambda x, g=g: float(g(torch.tensor([x], dtype=torch.float64))) for g in counter.f]
+    functions = [lambda x, g=g: g(torch.tensor([x], dtype=torch.float64)).item() for g in counter.f]
     expected = count_with_loops(
         boxes[0].T[order].tolist(), logits[0].sigmoid()[order].tolist(), functions
     )
