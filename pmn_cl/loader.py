@@ -62,7 +62,8 @@ class Scenes:
                 taken[name] = column.index_select(0, scenes)
             else:
                 rows = column.array[scenes.numpy()]
-                taken[name] = torch.from_numpy(rows) if self._half else _tensor(rows)
+                as_stored = self._half and name == "regions"
+                taken[name] = torch.from_numpy(rows) if as_stored else _tensor(rows)
         return taken
 
 

@@ -64,7 +64,8 @@ def find(name: str, known: dict[str, str], what: str, base: type | None = None) 
     found = load(known.get(name, name))
     if base is not None and not (isinstance(found, type) and issubclass(found, base)):
         raise UserError(f"{name!r} is no {base.__module__}.{base.__name__}, and must be one")
-    needed = [n for n in (base.__annotations__ if base else ()) if not hasattr(found, n)]
+    declared = [n for n in (base.__annotations__ if base else ()) if not n.startswith("_")]
+    needed = [n for n in declared if not hasattr(found, n)]
     needed += sorted(getattr(found, "__abstractmethods__", ()))
     if needed:
         raise UserError(f"{name!r} lacks {', '.join(needed)}")

@@ -29,7 +29,14 @@ class Samples:
     @classmethod
     def whole(cls, store: Store, split: str, task: Task) -> Samples:
         """Return all samples of a split; a table that lacks a column of the task is refused."""
-        needed = {SCENES: ENVIRONMENT, task.name: ("scene", *task.query, *task.target)}
+        taken = {*ENVIRONMENT, "scene", "task"} & {*task.query, *task.target}
+        if taken:
+            raise UserError(
+                f"the task {task.name!r} names a column {', '.join(sorted(taken))}, which every "
+                "batch has already; name it otherwise"
+            )
+        asked = (*task.query, *task.target, *task.scored)
+        needed = {SCENES: ENVIRONMENT, task.name: ("scene", *asked)}
         for name, columns in needed.items():
             table = store.table(split, name)
             missing = [column for column in columns if column not in table]

@@ -45,11 +45,15 @@ class StoreWriter:
     def create(
         self, name: str, rows: int, shape: tuple[int, ...] = (), dtype: DTypeLike = np.int64
     ) -> None:
-        """Declare a column of so many rows of this shape."""
+        """Declare a column ``split/table/column`` of so many rows of this shape."""
+        parts = name.split("/")
+        if len(parts) != 3 or not all(parts):
+            raise UserError(f"{self._path}: column {name!r}, expected split/table/column")
+        whole = (int(rows), *map(int, shape))
         with _storing(self._path):
-            self._file.create_dataset(name, (rows, *shape), np.dtype(dtype), track_times=False)
+            self._file.create_dataset(name, whole, np.dtype(dtype), track_times=False)
         self._filled[name] = 0
-        self._hashes[name] = hashlib.sha256(f"{name} {np.dtype(dtype)} {(rows, *shape)}".encode())
+        self._hashes[name] = hashlib.sha256(f"{name} {np.dtype(dtype)} {whole}".encode())
 
     def append(self, name: str, values: ArrayLike) -> None:
         """Write the next rows of a column."""
@@ -157,10 +161,11 @@ def _storing(path: Path) -> Iterator[None]:
 
 
 def _forget_abandoned(path: Path) -> None:
-    """Remove what builds that were killed have left of this store."""
-    for left in path.parent.glob(f".{path.name}.*.partial"):
-        if time() - left.stat().st_mtime > _ABANDONED:
-            left.unlink(missing_ok=True)
+    """Remove what builds that were killed have left in this folder."""
+    for left in path.parent.glob(".*.h5.*.partial"):
+        with suppress(FileNotFoundError):  # another builder was done with it just now
+            if time() - left.stat().st_mtime > _ABANDONED:
+                left.unlink()
 
 
 class MappedArray:

@@ -38,6 +38,7 @@ class Task(ABC):
     calls: ClassVar[tuple[str, ...]] = ()  # the paper's call list, lower modules only
     query: ClassVar[tuple[str, ...]] = ()
     target: ClassVar[tuple[str, ...]]
+    scored: ClassVar[tuple[str, ...]] = ()  # further columns that ``score`` needs
     metric: ClassVar[str]  # the primary one among the keys of ``score``
     outputs: ClassVar[str | None] = None  # the list of a store's names that outputs are over
 
@@ -203,7 +204,8 @@ class CaptionTask(Task):
     name, summary, level = "cap", "describe the scene in a sentence", 1
     calls = ("obj", "att")
     outputs = "caption words"
-    target = ("words", "captions")
+    target = ("words",)
+    scored = ("captions",)  # all references of the scene: not for learning
     metric = "cider_d"
 
     def score(self, predictions: NDArray[Any], columns: Columns, names: Names) -> dict[str, float]:
@@ -230,7 +232,7 @@ class CaptionTask(Task):
         """The best of the commonest captions, judged on some of the samples."""
         found, counts = np.unique(columns["words"], axis=0, return_counts=True)
         common = found[np.argsort(-counts, kind="stable")[:_CAPTIONS_TRIED]]
-        some = {"captions": columns["captions"][:: 1 + len(columns["captions"]) // 500]}
+        some = {"captions": columns["words"][:: 1 + len(columns["words"]) // 500, None]}
         scores = [
             self.score(caption[None].repeat(len(some["captions"]), axis=0), some, names)["cider_d"]
             for caption in common

@@ -34,10 +34,16 @@ class World(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]  # one line, for ``pmn-bench list``
-    # Raise it whenever the same options give other data (a change of the file that defines the
-    # class is noticed without).
+    # Raise it when the same options give other data. A change of the code is noticed without,
+    # as far as it is in the file of the class, or in a package beside it.
     version: ClassVar[int] = 1
     Options: ClassVar[type[Options]] = Options
+    _source: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        """Note the code as it is now: it is edited many times before a world settles."""
+        super().__init_subclass__()
+        cls._source = _source_digest(cls)
 
     def __init__(self, options: Any = None) -> None:
         self.options = self.Options() if options is None else options
@@ -60,7 +66,7 @@ class World(ABC):
             raise UserError(f"the world {self.name!r} draws no preview")
         if path.suffix.lower() != ".png" or not path.stem:
             raise UserError(f"{path}: the preview is a PNG file, expected a name like scenes.png")
-        if not path.parent.is_dir():
+        if not os.path.isdir(path.parent):  # False, where Path raises: a name too long
             raise UserError(f"{path}: there is no folder {path.parent} to write it to")
 
     def path(self, cache: Path | None = None) -> Path:
@@ -68,7 +74,7 @@ class World(ABC):
         kind = type(self)
         identity = [
             f"{kind.__module__}:{kind.__qualname__}",
-            _source_digest(kind),  # worlds are edited many times before they settle
+            [base._source for base in kind.__mro__ if hasattr(base, "_source")],
             [self.version, FORMAT_VERSION],
             self.options.model_dump(mode="json"),
         ]
@@ -99,10 +105,12 @@ def cache_folder(given: Path | None = None) -> Path:
 
 
 def _source_digest(kind: type) -> str:
-    """Return a digest of the file that defines a class; nothing where there is none."""
+    """Return a digest of the file that defines a class, in a package of all files beside it."""
     try:
-        return hashlib.sha256(Path(inspect.getfile(kind)).read_bytes()).hexdigest()
-    except (OSError, TypeError):
+        file = Path(inspect.getfile(kind))
+        files = sorted(file.parent.glob("*.py")) if "." in kind.__module__ else [file]
+        return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+    except (OSError, TypeError):  # typed into a shell: no file
         return ""
 
 

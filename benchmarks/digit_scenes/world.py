@@ -39,7 +39,7 @@ class Scenes(Options):
 class DigitOptions(Options):
     """What a stream may set about the digit world."""
 
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, le=2**32 - 1)
     scenes: Scenes = Field(default_factory=lambda: Scenes.model_validate({}))
     features: int = Field(128, ge=8, le=4096)  # width of a region's feature vector
     noise: float = Field(0.1, ge=0)  # of the detector: the world's difficulty

@@ -29,7 +29,8 @@ class MonotoneFunction(nn.Module):
         rise = self.weight.abs() / self.weight.abs().sum()
         heights = pad(rise.cumsum(0), (1, 0))
         place = x.clamp(0, 1) * _SEGMENTS
-        segment = place.detach().floor().clamp(max=_SEGMENTS - 1).long()
+        # Clamped as a whole number: not-a-number must come out as such, not as a wild index.
+        segment = place.detach().long().clamp(0, _SEGMENTS - 1)
         value: Tensor = heights[segment] + (place - segment) * rise[segment]
         return value
 

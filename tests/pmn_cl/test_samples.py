@@ -76,6 +76,14 @@ def test_samples_read_the_columns_of_their_rows(digits: Store) -> None:
         assert abs(shares[1][kind] - count / 10) <= 1
 
 
+def test_a_column_named_like_what_every_batch_has_is_refused(digits: Store) -> None:
+    class Misfit(ObjectTask):
+        target = ("label", "task")
+
+    with pytest.raises(UserError, match="names a column task, which every batch has"):
+        Samples.whole(digits, "train", Misfit())
+
+
 def test_a_table_without_the_tasks_columns_is_refused(digits: Store) -> None:
     class Misfit(ObjectTask):
         target = ("label", "flavour")

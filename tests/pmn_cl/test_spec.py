@@ -153,7 +153,7 @@ ONE_EDIT = [
     bad("seed as text", "seed: 0", "seed: '0'",
         "4:9: world.seed: found '0' (text), expected a whole number"),
     bad("seed negative", "seed: 0", "seed: -1",
-        "4:9: world.seed: found -1 (a whole number), expected a number of at least 0"),
+        "4:9: world.seed: found -1 (a whole number), expected a number from 0 to 4294967295"),
     bad("seed a fraction", "seed: 0", "seed: 1.0",
         "4:9: world.seed: found 1.0 (a number), expected a whole number"),
     bad("scenes a number", "{train: 8, val: 4}", "8",

@@ -281,6 +281,21 @@ def test_a_file_that_the_world_lacks_is_not_blamed_on_the_store(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_sizes_may_be_numpy_numbers(tmp_path: Path) -> None:
+    def write(store: StoreWriter) -> None:
+        store.create("train/obj/x", np.int64(3), (np.int64(2),))  # type: ignore[arg-type]
+        store.append("train/obj/x", np.ones((3, 2)))
+
+    build_store(tmp_path / "a.h5", write, header={}, size=0)
+    assert Store(tmp_path / "a.h5").verify()
+
+
+@pytest.mark.parametrize("name", ["x", "train/x", "/train/obj/x", "train//x", "a/b/c/d"])
+def test_column_that_is_in_no_table(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="expected split/table/column"):
+        build_store(tmp_path / "a.h5", lambda store: store.create(name, 1), header={}, size=0)
+
+
 def test_what_a_killed_build_left_is_removed_when_it_is_old(tmp_path: Path) -> None:
     old, fresh = (tmp_path / f".a.h5.{name}.partial" for name in ("old", "fresh"))
     for left in (old, fresh):

@@ -51,6 +51,16 @@ def test_a_world_that_was_edited_is_built_anew(tmp_path: Path) -> None:
     assert after.digest != before.digest
 
 
+def test_a_file_edited_after_its_import_does_not_name_the_data(tmp_path: Path) -> None:
+    """In a shell that goes on, the old code still runs: its data are the old file's."""
+    world = world_of(tmp_path / "mine.py", "stale_dots", 1)
+    (tmp_path / "mine.py").write_text(SOURCE.format(value=2))
+    stale = world.prepare(tmp_path / "cache")
+    fresh = world_of(tmp_path / "mine.py", "stale_dots", 2).prepare(tmp_path / "cache")
+    assert stale.path != fresh.path
+    assert fresh.table("train", "obj")["x"].array.tolist() == [2]
+
+
 def test_a_world_without_a_file_has_a_store_too(tmp_path: Path) -> None:
     names: dict[str, type[World]] = {}
     exec(SOURCE.format(value=1), {"__name__": "typed_in"}, names)

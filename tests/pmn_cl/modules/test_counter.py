@@ -158,6 +158,11 @@ def test_gradient_flows_to_attention_boxes_and_weights() -> None:
     assert all(p.grad is not None and p.grad.isfinite().all() for p in counter.parameters())
 
 
+def test_not_a_number_is_passed_on() -> None:
+    found = Counter(3)(in_a_row(3), torch.tensor([[1.0, torch.nan, 2.0]]))
+    assert found.isnan().all()
+
+
 def test_overlap_by_hand() -> None:
     boxes = torch.tensor([[0.0, 0, 2, 2], [1, 0, 3, 2], [5, 5, 6, 6], [0, 0, 0, 0]]).T[None]
     found = intersection_over_union(boxes)[0]
