@@ -12,26 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmn_cl.errors import UserError
-from pmn_cl.samples import Samples
-from pmn_cl.strategy import Strategy
+from pmn_cl.strategy import Lesson, Strategy
 
 
 class Constant(Strategy):
     """Learns each task's prior, and answers every sample with it."""
 
-    summary = "the best constant answer of each task: the floor of every comparison"
-
     def __init__(self) -> None:
         self._answers: dict[str, NDArray[Any]] = {}
 
-    def learn(self, samples: Samples) -> None:
-        """Find the answer that serves these training samples best."""
+    def learn(self, lesson: Lesson, validation: Lesson) -> None:
+        """Find the answer that serves the training samples best."""
+        samples = lesson.samples
         self._answers[samples.task.name] = samples.task.constant(
             samples.columns, samples.store.names
         )
 
-    def predict(self, samples: Samples) -> NDArray[Any]:
+    def predict(self, lesson: Lesson) -> NDArray[Any]:
         """Give that answer to every sample."""
+        samples = lesson.samples
         if samples.task.name not in self._answers:
             known = ", ".join(self._answers) or "none"
             raise UserError(f"task {samples.task.name!r} was not learned; learned: {known}")

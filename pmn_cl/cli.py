@@ -95,7 +95,10 @@ def list_names() -> None:
         "worlds": registry.WORLDS,
     }
     described = {
-        kind: {name: (ref, registry.load(ref).summary) for name, ref in names.items()}
+        kind: {
+            name: (ref, registry.STRATEGY_SUMMARIES.get(name) or registry.load(ref).summary)
+            for name, ref in names.items()
+        }
         for kind, names in known.items()
     }
     described["streams"] = {name: ("", str(path)) for name, path in shipped_streams().items()}

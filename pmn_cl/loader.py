@@ -1,7 +1,7 @@
 """Batches: whole batches are indexed at once, from memory or through a memory map.
 
 A batch is a pair of TensorDicts: x with the environment (``regions`` (B, N, d), ``boxes``
-(B, N, 4) as x1, y1, x2, y2 in 0 … 1, ``mask`` (B, N), ``scene`` (B,), its number in the split)
+(B, N, 4) as x1, y1, x2, y2 in 0 … 1, ``mask`` (B, N), ``scene`` (B,), its number in the store)
 and the task's query; y with the task's target and ``task`` (B,), its label, so that a loss can
 tell tasks apart in a mixed batch. Whole numbers come as int64 and floats as float32.
 """
@@ -45,6 +45,9 @@ class Scenes:
     def __init__(
         self, store: Store, split: str, *, in_memory: bool | None = None, half: bool = False
     ) -> None:
+        sizes = [len(store.table(other, SCENES)["mask"]) for other in store.splits]
+        place = store.splits.index(split)
+        self.first, self._count = sum(sizes[:place]), sizes[place]
         columns = {name: store.table(split, SCENES)[name] for name in ENVIRONMENT}
         as_floats = sum(4 * int(np.prod(mapped.shape)) for mapped in columns.values())
         self.in_memory = as_floats <= MEMORY_LIMIT if in_memory is None else in_memory
@@ -54,8 +57,11 @@ class Scenes:
             for name, mapped in columns.items()
         }
 
+    def __len__(self) -> int:
+        return self._count
+
     def take(self, scenes: Tensor) -> dict[str, Tensor]:
-        """Return the environments of these scenes."""
+        """Return the environments of these scenes, numbered within the split."""
         taken = {}
         for name, column in self._columns.items():
             if isinstance(column, Tensor):
@@ -72,7 +78,7 @@ class Batches(Dataset[Batch]):
 
     def __init__(self, samples: Samples, scenes: Scenes, task_label: int = 0) -> None:
         task, columns = samples.task, samples.columns
-        self._scenes = scenes
+        self.scenes = scenes
         self._scene = _tensor(columns["scene"])
         self._query = {name: _tensor(columns[name]) for name in task.query}
         self._target = {name: _tensor(columns[name]) for name in task.target}
@@ -88,8 +94,8 @@ class Batches(Dataset[Batch]):
             return one_x[0], one_y[0]
         rows = torch.as_tensor(index)
         scene = self._scene.index_select(0, rows)
-        x = self._scenes.take(scene)
-        x["scene"] = scene
+        x = self.scenes.take(scene)
+        x["scene"] = scene + self.scenes.first
         for name, column in self._query.items():
             x[name] = column.index_select(0, rows)
         y = {name: column.index_select(0, rows) for name, column in self._target.items()}

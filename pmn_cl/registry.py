@@ -23,7 +23,27 @@ TASKS = {
     "vqa": "pmn_cl.tasks:AnswerTask",
 }
 WORLDS = {"digits": "benchmarks.digit_scenes.world:DigitScenes"}
-STRATEGIES = {"constant": "baselines.constant:Constant"}
+STRATEGIES = {
+    "constant": "baselines.constant:Constant",
+    "pmn": "strategies.progressive:Progressive",
+}
+# Beside the names, since importing some strategies takes seconds.
+STRATEGY_SUMMARIES = {
+    "constant": "the best constant answer of each task: the floor of every comparison",
+    "pmn": "Progressive Module Networks: new modules ask the frozen ones of simpler tasks",
+}
+STRATEGY_OPTIONS = {
+    "constant": "pmn_cl.strategy:Options",
+    "pmn": "strategies.options:PmnOptions",
+}
+MODULES = {
+    "obj": "pmn_cl.modules.terminal:ObjectModule",
+    "att": "pmn_cl.modules.terminal:AttributeModule",
+    "rel": "pmn_cl.modules.relation:RelationModule",
+    "cap": "pmn_cl.modules.caption:CaptionModule",
+    "cnt": "pmn_cl.modules.count:CountModule",
+    "vqa": "pmn_cl.modules.answer:AnswerModule",
+}
 
 
 def load(reference: str) -> Any:

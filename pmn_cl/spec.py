@@ -42,13 +42,20 @@ class StreamSpec(_Strict):
     world: dict[str, Any]
     tasks: list[TaskSpec] = Field(min_length=1)
     fraction: float = Field(100, ge=1, le=100, description="percent")  # of training samples
-    strategies: list[str] = Field(min_length=1)
+    strategies: list[dict[str, Any]] = Field(min_length=1)  # name, variant and options
     seeds: list[int] = Field(min_length=1)
 
     @field_validator("world", mode="before")
     @classmethod
     def _name_alone(cls, value: Any) -> Any:
         return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("strategies", mode="before")
+    @classmethod
+    def _strategies_alone(cls, value: Any) -> Any:
+        if not isinstance(value, list):
+            return value
+        return [{"name": item} if isinstance(item, str) else item for item in value]
 
     @field_validator("tasks", mode="before")
     @classmethod
@@ -209,14 +216,47 @@ def _check_calls(
 
 
 def _check_strategies(strategies: Any) -> list[Problem]:
+    problems: list[Problem] = []
+    named = []
+    for number, item in enumerate(strategies if isinstance(strategies, list) else []):
+        where: Loc = ("strategies", number)
+        given = {"name": item} if isinstance(item, str) else item
+        if isinstance(given, dict):  # else the shape is wrong, which has been said
+            problems += _check_strategy(given, where if given is not item else (*where, "name"))
+            named.append((given.get("name"), given.get("variant")))
+            if named[-1] in named[:-1]:
+                again = f"{shorten(repr(named[-1][0]))} is given twice"
+                expected = "expected once, or with a variant of its own"
+                problems.append(Problem(where, f"{again}, {expected}"))
+    return problems
+
+
+def _check_strategy(given: dict[str, Any], where: Loc) -> list[Problem]:
+    """Check a strategy's name, the name of its variant, and its options."""
+    name, variant = given.get("name"), given.get("variant", "")
+    if not isinstance(name, str):
+        found = f"found {shown(name)}" if "name" in given else "missing"
+        return [Problem(where, f"{found}, expected the name of a strategy")]
     problems = []
-    for number, name in enumerate(strategies if isinstance(strategies, list) else []):
-        if isinstance(name, str) and name not in registry.STRATEGIES:  # those take long to import
-            try:
-                registry.find(name, registry.STRATEGIES, "strategy", Strategy)
-            except UserError as error:
-                problems.append(Problem(("strategies", number), str(error)))
-    return [*problems, *_check_once(strategies, ("strategies",))]
+    if not isinstance(variant, str):
+        problems.append(Problem((*where[:2], "variant"), f"found {shown(variant)}, expected text"))
+    try:
+        options = strategy_options(name)
+        options.model_validate({k: v for k, v in given.items() if k not in ("name", "variant")})
+    except UserError as error:
+        problems.append(Problem(where, str(error)))
+    except ValidationError as error:
+        problems += problems_of(error, options, where[:2])
+    return problems
+
+
+def strategy_options(name: str) -> type[BaseModel]:
+    """Return the class of a strategy's options, without importing what takes long."""
+    if name in registry.STRATEGY_OPTIONS:
+        found: type[BaseModel] = registry.load(registry.STRATEGY_OPTIONS[name])
+        return found
+    kind: type[Strategy] = registry.find(name, registry.STRATEGIES, "strategy", Strategy)
+    return kind.Options
 
 
 def _check_seeds(seeds: Any) -> list[Problem]:

@@ -184,10 +184,15 @@ class RelationTask(Task):
         }
 
     def loss(self, outputs: Tensor, targets: Mapping[str, Tensor]) -> Tensor:
-        """Cross-entropy over boxes; padding must already be at minus infinity."""
-        from torch.nn.functional import cross_entropy
+        """Cross-entropy over boxes, all that fit being equally right; padding is at −∞.
 
-        return cross_entropy(outputs, targets["target"])
+        Its expectation is that of the drawn box alone, without the noise of the draw.
+        """
+        fits = targets["satisfying"].to(outputs.dtype)
+        # Padding never fits; zero times its infinite cost has to stay zero.
+        costs = -outputs.log_softmax(1).masked_fill(~targets["satisfying"], 0)
+        loss: Tensor = (costs.sum(1) / fits.sum(1)).mean()
+        return loss
 
     def decode(self, outputs: Tensor) -> NDArray[Any]:
         """The likeliest box."""
@@ -244,7 +249,7 @@ class CountTask(Task):
     """How many are there? outputs (B, counts), predictions (n,)."""
 
     name, summary, level = "cnt", "answer how many there are, 0 to 12", 2
-    calls = ("rel",)
+    calls = ("obj", "att", "rel")  # the paper's Table 2: Ω and Q→rel attend over their vectors
     outputs = "counts"
     query = ("question",)
     target = ("count", *ASKED_OF_RELATION)

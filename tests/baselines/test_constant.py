@@ -1,35 +1,45 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from baselines.constant import Constant
 from pmn_cl.errors import UserError
 from pmn_cl.samples import Samples
 from pmn_cl.store import Store
-from pmn_cl.tasks import AnswerTask, CountTask, ObjectTask
+from pmn_cl.tasks import AnswerTask, CountTask, ObjectTask, Task
+
+
+def lesson(store: Store, split: str, task: Task) -> Any:
+    return SimpleNamespace(task=task, samples=Samples.whole(store, split, task))
 
 
 def test_it_answers_what_was_most_common_in_training(digits: Store) -> None:
     strategy = Constant()
-    train, test = (Samples.whole(digits, split, CountTask()) for split in ("train", "test"))
-    strategy.learn(train)
-    counts = train.columns["count"].tolist()
+    train, val, test = (lesson(digits, split, CountTask()) for split in ("train", "val", "test"))
+    strategy.learn(train, val)
+    counts = train.samples.columns["count"].tolist()
     most_common = max(set(counts), key=counts.count)
-    assert strategy.predict(test).tolist() == [most_common] * len(test)
+    assert strategy.predict(test).tolist() == [most_common] * len(test.samples)
+    assert strategy.score(train)["accuracy"] == counts.count(most_common) / len(counts)
 
 
 def test_it_never_forgets(digits: Store) -> None:
     strategy = Constant()
-    objects = Samples.whole(digits, "train", ObjectTask())
-    strategy.learn(objects)
+    objects = lesson(digits, "train", ObjectTask())
+    strategy.learn(objects, objects)
     before = strategy.predict(objects).copy()
-    strategy.learn(Samples.whole(digits, "train", AnswerTask()))
+    answers = lesson(digits, "train", AnswerTask())
+    strategy.learn(answers, answers)
     assert (strategy.predict(objects) == before).all()
     assert before.shape == (300, 24, 5)
 
 
 def test_a_task_it_has_not_seen_is_refused(digits: Store) -> None:
     strategy = Constant()
-    strategy.learn(Samples.whole(digits, "train", ObjectTask()))
+    objects = lesson(digits, "train", ObjectTask())
+    strategy.learn(objects, objects)
     with pytest.raises(UserError, match="'cnt' was not learned; learned: obj"):
-        strategy.predict(Samples.whole(digits, "test", CountTask()))
+        strategy.predict(lesson(digits, "test", CountTask()))

@@ -38,7 +38,7 @@ def test_the_default_stream_is_the_papers(stream: Stream) -> None:
         ("att", (), 100),
         ("rel", ("obj", "att"), 100),
         ("cap", ("obj", "att"), 100),
-        ("cnt", ("rel",), 100),
+        ("cnt", ("obj", "att", "rel"), 100),
         ("vqa", ("rel", "obj", "att", "cnt", "cap"), 100),
     ]
     assert list(stream.experiences[5].splits) == ["train", "val", "test", "novel"]

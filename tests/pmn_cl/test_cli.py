@@ -169,7 +169,7 @@ def test_list_names_everything_in_a_line_each() -> None:
     known = {**registry.STRATEGIES, **registry.TASKS, **registry.WORLDS}
     for name, reference in known.items():
         [at] = [i for i, line in enumerate(lines) if line.startswith(f"  {name} ")]
-        summary = registry.load(reference).summary
+        summary = registry.STRATEGY_SUMMARIES.get(name) or registry.load(reference).summary
         assert lines[at].endswith(summary) and lines[at + 1].strip() == reference
         assert summary and "\n" not in summary
     for name, path in shipped_streams().items():

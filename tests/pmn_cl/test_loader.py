@@ -39,7 +39,7 @@ def test_a_batch_holds_what_the_store_holds(digits: Store) -> None:
     assert x.batch_size == y.batch_size == torch.Size([4])
     assert set(x.keys()) == {"regions", "boxes", "mask", "scene", "box", "relation", "direction"}
     assert set(y.keys()) == {"target", "satisfying", "task"}
-    assert x["scene"].tolist() == scene.tolist()
+    assert x["scene"].tolist() == (300 + scene).tolist()  # after the training scenes
     assert np.array_equal(x["regions"].numpy(), scenes["regions"].array[scene])
     assert np.array_equal(x["mask"].numpy(), scenes["mask"].array[scene])
     assert np.array_equal(x["relation"].numpy(), table["relation"].array[rows])

@@ -248,10 +248,22 @@ ONE_EDIT = [
     bad("strategy unknown", "[constant]", "[constnat]",
         "16:14: strategies[0]: unknown strategy 'constnat', expected one of STRATEGIES "
         "or a reference package.module:Name; did you mean 'constant'?"),
-    bad("strategy a mapping", "[constant]", "[{name: constant}]",
-        "16:14: strategies[0]: found {'name': 'constant'} (a mapping), expected text"),
+    bad("strategy a number", "[constant]", "[3]",
+        "16:14: strategies[0]: found 3 (a whole number), expected a name or a mapping"),
+    bad("strategy without name", "[constant]", "[{variant: a}]",
+        "16:14: strategies[0].name: missing, expected the name of a strategy"),
     bad("strategy twice", "[constant]", "[constant, constant]",
-        "16:24: strategies[1]: 'constant' is given twice, expected once"),
+        "16:24: strategies[1]: 'constant' is given twice, expected once, or with a variant of "
+        "its own"),
+    bad("strategy with an unknown option", "[constant]", "[{name: pmn, gate: {kind: equal}}]",
+        "16:26: strategies[0].gate: unknown key 'gate', expected one of size, gates, departures, "
+        "asking, finetune, keep_old, supervise, supervision, modules, training, start_from, "
+        "memory; did you mean 'gates'?"),
+    bad("strategy with a bad option", "[constant]", "[{name: pmn, gates: {kind: soft}}]",
+        "16:40: strategies[0].gates.kind: found 'soft' (text), expected 'softmax', 'sigmoid', "
+        "'equal' or 'hard'"),
+    bad("variant a number", "[constant]", "[{name: constant, variant: 3}]",
+        "16:40: strategies[0].variant: found 3 (a whole number), expected text"),
     # seeds
     bad("no seeds", "[0, 1]", "[]",
         "17:8: seeds: found [] (a list), expected at least one entry"),
@@ -402,7 +414,7 @@ def test_shipped_stream_says_what_the_paper_says() -> None:
         "att": None,
         "rel": ["obj", "att"],
         "cap": ["obj", "att"],
-        "cnt": ["rel"],
+        "cnt": ["obj", "att", "rel"],
         "vqa": ["rel", "obj", "att", "cnt", "cap"],
     }
     world = spec.make_world()

@@ -27,14 +27,14 @@ ALL: list[Task] = [registry.load(reference)() for reference in registry.TASKS.va
 
 
 def test_levels_and_call_lists_are_the_papers() -> None:
-    """Section 3.3: L_cap, L_rel = [obj, att, …], L_cnt = [rel, …], L_vqa = [rel, obj, …]."""
+    """Section 3.3: L_cap, L_rel = [obj, att, …], L_vqa = [rel, obj, …]; M_cnt2 of Table 2."""
     found = {task.name: (task.level, set(task.calls)) for task in ALL}
     assert found == {
         "obj": (0, set()),
         "att": (0, set()),
         "rel": (1, {"obj", "att"}),
         "cap": (1, {"obj", "att"}),
-        "cnt": (2, {"rel"}),
+        "cnt": (2, {"rel", "obj", "att"}),
         "vqa": (3, {"rel", "obj", "att", "cnt", "cap"}),
     }
 
@@ -181,7 +181,16 @@ def test_losses_by_hand() -> None:
     targets = {"attributes": torch.tensor([[[True, False], [True, True]]]), "asked": asked}
     assert float(AttributeTask().loss(torch.zeros(1, 2, 2), targets)) == pytest.approx(log2)
     padded = torch.tensor([[0.0, 0.0, -torch.inf]])
-    assert float(RelationTask().loss(padded, {"target": torch.tensor([1])})) == pytest.approx(log2)
+    one = {"satisfying": torch.tensor([[False, True, False]])}
+    assert float(RelationTask().loss(padded, one)) == pytest.approx(log2)
+    # Two boxes fit: −½ ln ¾ − ½ ln ¼, as if each were drawn half of the time.
+    uneven = torch.tensor([[math.log(3), 0.0, -torch.inf]], requires_grad=True)
+    two = {"satisfying": torch.tensor([[True, True, False]])}
+    loss = RelationTask().loss(uneven, two)
+    assert float(loss) == pytest.approx(log4 - math.log(3) / 2)
+    loss.backward()
+    assert uneven.grad is not None
+    assert uneven.grad[0].tolist() == pytest.approx([0.25, -0.25, 0.0])
     words = {"words": torch.tensor([[2, 1, 0, 0]])}
     outputs = torch.zeros(1, 4, 4)
     outputs[0, 2:, 3] = 100.0  # said after the end: no matter

@@ -1,0 +1,155 @@
+"""M_vqa (section 3.4 and appendix A.5): the answer to a question about the scene."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from pmn_cl.modules.asking import Asking
+from pmn_cl.modules.caption import soft_sentence
+from pmn_cl.modules.compositional import ATTEND, RESIDUAL, CompositionalModule, ScratchPad
+from pmn_cl.modules.environment import Environment, weighted_sum
+from pmn_cl.modules.importance import Importance, Importances
+from pmn_cl.modules.layers import GatedTanh, SoftAttention, perceptron, receiver
+from pmn_cl.modules.relation import RelationQuery
+from pmn_cl.modules.task_module import Plan, TaskModule
+
+_MAPS = (ATTEND, "rel")  # callees that say where to look; all others say what is there
+_STEPS = 2
+
+
+class Reasoning(NamedTuple):
+    """The state: what to ask now, and what was learned in the step before."""
+
+    question: Tensor  # q (B, hidden)
+    knowledge: Tensor  # k (B, hidden)
+
+
+class AnswerModule(CompositionalModule):
+    """Two steps: look somewhere, hear what the modules know of it, think again."""
+
+    task = "vqa"
+    vocabulary = (
+        *("question words", "answers", "relations", "directions"),
+        *("counts", "caption words"),
+    )
+
+    def __init__(self, plan: Plan, callees: Mapping[str, TaskModule]) -> None:
+        super().__init__(plan, callees)
+        order = [ATTEND, "rel", "obj", "att", RESIDUAL, "cnt", "cap"]
+        mine = {ATTEND, RESIDUAL}
+        others = [k for k in callees if k not in order]  # of a user's own, heard last
+        self.call_list = tuple(k for k in [*order, *others] if k in mine or k in callees)
+        shape, sizes = plan.shape, plan.sizes
+        hidden, words = sizes.hidden, shape.count("caption words")
+        self.asking = Asking(plan, callees)  # Ω, Q_{→rel}
+        maps = [k for k in self.call_list if k in _MAPS]
+        told = [k for k in self.call_list if k not in _MAPS]
+        self.G = Importance(hidden, [maps, told], plan.gates)
+        self.think = nn.GRUCell(hidden, hidden)  # I, U
+        self.delta = perceptron(shape.region, hidden, hidden)  # Δ
+        heard = {"obj": sizes.terminal, "att": sizes.terminal, RESIDUAL: hidden}
+        heard |= {"cnt": shape.count("counts"), "cap": sizes.word}
+        self.R = nn.ModuleDict({_part(k): receiver(heard[k], hidden) for k in told})
+        if "cap" in callees:
+            self.words = nn.Embedding(words, sizes.word, padding_idx=0)
+            self.listen = SoftAttention(hidden, sizes.word, sizes.attention)
+        self.of_question = GatedTanh(hidden, hidden)  # Ψ
+        self.of_knowledge = GatedTanh(hidden, hidden)
+        self.answer = nn.Linear(hidden, shape.count("answers"))
+        nn.init.constant_(self.answer.bias, plan.departures.answer_bias / _STEPS)
+
+    def own_query(self, env: Environment) -> Tensor:
+        """Return the question vector."""
+        asked: Tensor = self.asking.question(env)
+        return asked
+
+    def steps(self, env: Environment) -> int:
+        """T = 2."""
+        return _STEPS
+
+    def initial(self, query: Tensor, env: Environment) -> Reasoning:
+        """I: the GRU hears the question; nothing is known."""
+        first = query if self.plan.departures.question_as_state else self.think(query)
+        return Reasoning(first, torch.zeros_like(first))
+
+    def importance(self, s: Reasoning) -> Importances:
+        """G: a linear layer on the question of this step; a softmax for maps, one for the rest."""
+        gates: Importances = self.G(s.question)
+        return gates
+
+    def transmit(
+        self, k: str, s: Reasoning, V: ScratchPad, g: Importances, env: Environment
+    ) -> Any:
+        """Q: the question for Ω, a box and a relation for M_rel, else the region looked at."""
+        if k == ATTEND:
+            return s.question
+        if k == "rel":
+            return self.asking.ask_relation(s.question, env, self)
+        if k == "cnt":
+            return None if self.plan.departures.own_question else s.question
+        if k == "cap":
+            return None
+        if "attended" not in V:
+            m = torch.stack([g[name][:, None] * V[name] for name in _MAPS if name in V]).sum(0)
+            V["attended"] = env.attended(m)
+        return V["attended"]
+
+    def first_relation_query(
+        self, query: Tensor, env: Environment, reach_encoder: bool
+    ) -> RelationQuery:
+        """Return [b, r] of the first step, for supervision; it may stop short of the encoder."""
+        key = self.initial(query, env).question
+        return self.asking.ask_relation(key if reach_encoder else key.detach(), env, self)
+
+    def share(self, callee: str) -> None:
+        """Use the encoder, Ω and Q→rel of M_cnt: borrowed, not owned."""
+        self.shares = callee
+        del self.asking
+        self.__dict__["asking"] = self.callees[callee].asking
+
+    def attend(self, query: Tensor, env: Environment) -> Tensor:
+        """Ω: where to look."""
+        return self.asking.attend(query, env, self)
+
+    def residual(self, query: Tensor, env: Environment) -> Tensor:
+        """Δ: anything else in the region."""
+        more: Tensor = self.delta(query)
+        return more
+
+    def receive(self, k: str, s: Reasoning, answer: Tensor, env: Environment) -> Tensor:
+        """R: an attention map, or a vector of the state's width."""
+        if k in _MAPS:
+            return env.softmax(answer)
+        if k == "cap":
+            answer = self._listened(s, answer)
+        heard: Tensor = self.R[_part(k)](answer)
+        return heard
+
+    def _listened(self, s: Reasoning, scores: Tensor) -> Tensor:
+        """R_{cap→vqa}: attend over the words of the caption, as far as it goes."""
+        sentence = soft_sentence(scores)  # (B, T, vocabulary)
+        words = sentence @ self.words.weight  # (B, T, word)
+        said = sentence.sum(2) > 0
+        p = self.listen(s.question, words).masked_fill(~said, -torch.inf).softmax(1)
+        return weighted_sum(p, words)
+
+    def update(self, s: Reasoning, V: ScratchPad, g: Importances, env: Environment) -> Reasoning:
+        """U: weigh what was heard; the GRU makes the next question of it."""
+        heard = [g[k][:, None] * V[k] for k in self.call_list if k in V and k not in _MAPS]
+        k = torch.stack(heard).sum(0)
+        return Reasoning(self.think(k, s.question), k)
+
+    def predict(self, states: list[Reasoning], query: Tensor, env: Environment) -> Tensor:
+        """Ψ: fuse the question with the knowledge of each step; the logits are added."""
+        asked = self.of_question(query)
+        logits = [self.answer(asked * self.of_knowledge(s.knowledge)) for s in states[1:]]
+        return torch.stack(logits).sum(0)
+
+
+def _part(k: str) -> str:
+    """Return a callee's name as torch allows it for a part."""
+    return "residual" if k == RESIDUAL else k

@@ -1,0 +1,59 @@
+"""What M_cnt and M_vqa have in common: a question, Ω, and the query [b, r] for M_rel.
+
+The paper shares these parts between the two modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from pmn_cl.modules.environment import Environment
+from pmn_cl.modules.layers import QuestionEncoder, SoftAttention, perceptron
+from pmn_cl.modules.relation import RelationQuery, relation_codes
+from pmn_cl.modules.task_module import Plan, TaskModule
+from pmn_cl.modules.terminal import TerminalModule
+
+
+class Asking(nn.Module):
+    """The question's encoder, Ω, and Q_{→rel} where M_rel may be called.
+
+    Where M_obj and M_att may be called, Ω and Q_{→rel} attend over [Xᵢ; M_obj(Xᵢ); M_att(Xᵢ)],
+    as the authors' published demo does; else over Xᵢ.
+    """
+
+    def __init__(self, plan: Plan, callees: Mapping[str, TaskModule]) -> None:
+        super().__init__()
+        self.describers = {k: m for k, m in callees.items() if isinstance(m, TerminalModule)}
+        shape, sizes = plan.shape, plan.sizes
+        data = shape.region + len(self.describers) * sizes.terminal
+        hidden = sizes.hidden
+        self.question = QuestionEncoder(shape.count("question words"), sizes.word, hidden)
+        self.attention = SoftAttention(hidden, data, sizes.attention)  # Ω
+        self.box: SoftAttention | None = None  # Q_{→rel}: b
+        self.relation: nn.Sequential | None = None  # Q_{→rel}: r
+        if "rel" in callees:
+            self.box = SoftAttention(hidden, data, sizes.attention)
+            self.relation = perceptron(hidden, hidden, relation_codes(shape.names))
+
+    def attend(self, key: Tensor, env: Environment, owner: TaskModule) -> Tensor:
+        """Ω: the logits (B, N) of all regions."""
+        project = self.attention.project
+        projected = env.recall(owner, "Ω", lambda seen: project(self._described(seen)))
+        return self.attention.compare(key, projected)
+
+    def ask_relation(self, key: Tensor, env: Environment, owner: TaskModule) -> RelationQuery:
+        """Q_{→rel}: which box, in which relation."""
+        assert self.box is not None
+        assert self.relation is not None
+        project = self.box.project
+        projected = env.recall(owner, "b", lambda seen: project(self._described(seen)))
+        box = env.softmax(self.box.compare(key, projected))
+        return RelationQuery(box, self.relation(key).softmax(1))
+
+    def _described(self, env: Environment) -> Tensor:
+        """Return the regions with what the modules of level 0 say of them (B, N, data)."""
+        said = [module(env.regions, env) for module in self.describers.values()]
+        return torch.cat([env.regions, *said], dim=2) if said else env.regions

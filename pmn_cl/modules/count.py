@@ -1,0 +1,110 @@
+"""M_cnt (appendix A.4): how many of the things asked about there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from pmn_cl.modules.asking import Asking
+from pmn_cl.modules.compositional import ATTEND, CompositionalModule, ScratchPad
+from pmn_cl.modules.counter import Counter
+from pmn_cl.modules.environment import Environment
+from pmn_cl.modules.importance import Importance, Importances
+from pmn_cl.modules.relation import RelationQuery
+from pmn_cl.modules.task_module import Plan, TaskModule
+
+_SHARP = 5.0  # of the layer after the counter, at first: a sure count gets e⁵ times the odds
+_FAINT = 1e-6  # a count that the counter excludes is merely very unlikely
+
+
+class CountModule(CompositionalModule):
+    """One step: attend by itself or ask M_rel for a map of boxes, and count what is attended."""
+
+    task, vocabulary = "cnt", ("question words", "counts", "relations", "directions")
+
+    def __init__(self, plan: Plan, callees: Mapping[str, TaskModule]) -> None:
+        super().__init__(plan, callees)
+        related = ("rel",) if "rel" in callees else ()
+        self.call_list = (ATTEND, *related)
+        self.asking = Asking(plan, callees)  # Ω, Q_{→rel}
+        self.G = Importance(plan.sizes.hidden, [self.call_list], plan.gates)
+        most = plan.shape.count("counts") - 1
+        self.counter = Counter(most)  # Ψ
+        departures = plan.departures
+        self.scale = self.level = None
+        if departures.relation_receiver and related:
+            self.scale = nn.Parameter(torch.tensor(1.0))
+            self.level = nn.Parameter(torch.tensor(2.0))
+        self.layer: nn.Linear | None = None
+        if departures.count_layer:
+            self.layer = nn.Linear(most + 1, most + 1)
+            with torch.no_grad():
+                self.layer.weight.copy_(_SHARP * torch.eye(most + 1))
+                self.layer.bias.zero_()
+
+    def own_query(self, env: Environment) -> Tensor:
+        """Return the question vector."""
+        asked: Tensor = self.asking.question(env)
+        return asked
+
+    def forward(self, query: Tensor | None, env: Environment) -> Tensor:
+        """Count what a question vector asks for; without one, what the batch's words ask for."""
+        if query is not None:
+            return super().forward(query, env)
+        counted = super().forward
+        return env.once(self, "own", lambda: counted(self.own_query(env), env))
+
+    def steps(self, env: Environment) -> int:
+        """T = 1."""
+        return 1
+
+    def initial(self, query: Tensor, env: Environment) -> Tensor:
+        """I: the question vector itself."""
+        return query
+
+    def importance(self, s: Tensor) -> Importances:
+        """G: a linear layer on the question."""
+        gates: Importances = self.G(s)
+        return gates
+
+    def transmit(
+        self, k: str, s: Tensor, V: ScratchPad, g: Importances, env: Environment
+    ) -> Tensor | RelationQuery:
+        """Q: the question for Ω; a box and a relation for M_rel."""
+        return s if k == ATTEND else self.asking.ask_relation(s, env, self)
+
+    def attend(self, query: Tensor, env: Environment) -> Tensor:
+        """Ω: which regions are meant."""
+        return self.asking.attend(query, env, self)
+
+    def receive(self, k: str, s: Tensor, answer: Tensor, env: Environment) -> Tensor:
+        """R: a map of logits. M_rel's mean only how boxes compare, so their level is learned."""
+        if k == ATTEND or self.scale is None or self.level is None:
+            return answer
+        most = answer.masked_fill(~env.mask, -torch.inf).amax(1, keepdim=True)
+        return self.scale * (answer - most) + self.level
+
+    def update(self, s: Tensor, V: ScratchPad, g: Importances, env: Environment) -> Tensor:
+        """U: choose softly between the maps."""
+        return torch.stack([g[k][:, None] * V[k] for k in V]).sum(0)
+
+    def predict(self, states: list[Tensor], query: Tensor, env: Environment) -> Tensor:
+        """Ψ: count what s² attends to; the scores of 0 … 12 (B, 13)."""
+        attention = states[1].masked_fill(~env.mask, -torch.inf)
+        counted: Tensor = self.counter(env.boxes.transpose(1, 2), attention)
+        return counted
+
+    def first_relation_query(
+        self, query: Tensor, env: Environment, reach_encoder: bool
+    ) -> RelationQuery:
+        """Return [b, r] for supervision, which may stop short of the question's encoder."""
+        return self.asking.ask_relation(query if reach_encoder else query.detach(), env, self)
+
+    def outputs(self, answer: Tensor, env: Environment) -> Tensor:
+        """Return logits: those of the layer, or of the count vector as probabilities."""
+        if self.layer is None:
+            return answer.clamp(min=_FAINT).log()
+        logits: Tensor = self.layer(answer)
+        return logits

@@ -1,0 +1,201 @@
+"""The environment ℰ that every module can see, and what is kept of it from batch to batch.
+
+Not here: what modules make of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pmn_cl.errors import UserError
+from pmn_cl.loader import Scenes
+from pmn_cl.modules.trace import Trace
+
+_NARROW = 256  # up to here, plain products and sums beat batched matrix products on CPUs
+_BLOCK = 64  # scenes that are looked at together when their findings are to be kept
+
+
+@dataclass(frozen=True, eq=False)
+class Environment:
+    """Regions X with their boxes, the question where there is one, and a place for findings."""
+
+    regions: Tensor  # (B, N, d)
+    boxes: Tensor  # (B, N, 4)
+    mask: Tensor  # (B, N), False for padding
+    fields: Mapping[str, Tensor] = field(default_factory=dict)  # a batch's other columns
+    memory: Memory | None = None
+    trace: Trace | None = None
+    _found: dict[tuple[int, str], Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, batch: Mapping[str, Tensor], memory: Memory | None = None, trace: Trace | None = None
+    ) -> Environment:
+        """Return the environment of a batch; refuse one in which there is nothing to see."""
+        fields = dict(batch.items())
+        missing = [name for name in ("regions", "boxes", "mask") if name not in fields]
+        if missing:
+            raise UserError(
+                f"the batch has no {', '.join(missing)}; it has {', '.join(sorted(fields))}"
+            )
+        regions, boxes, mask = (fields.pop(name) for name in ("regions", "boxes", "mask"))
+        if regions.shape[1] == 0 or not bool(mask.any(1).all()):
+            raise UserError("a scene has no regions: modules need at least one to look at")
+        return cls(regions, boxes, mask, fields, memory, trace)
+
+    def __getitem__(self, name: str) -> Tensor:
+        """Return another column of the batch, such as the question."""
+        if name not in self.fields:
+            there = ", ".join(["regions", "boxes", "mask", *sorted(self.fields)])
+            raise UserError(f"the batch has no field {name!r}; it has {there}")
+        return self.fields[name]
+
+    def __len__(self) -> int:
+        return len(self.regions)
+
+    def rows(self, chosen: Tensor) -> Environment:
+        """Return the environments of some samples, without trace."""
+        return replace(
+            self,
+            regions=self.regions[chosen],
+            boxes=self.boxes[chosen],
+            mask=self.mask[chosen],
+            fields={name: value[chosen] for name, value in self.fields.items()},
+            trace=None,
+            _found={},
+        )
+
+    def mean_region(self) -> Tensor:
+        """Return the mean of the regions that are there (B, d)."""
+        return self.attended(self.mask / self.mask.sum(1, keepdim=True))
+
+    def attended(self, attention: Tensor) -> Tensor:
+        """Return the sum of the regions (B, d), weighted by an attention map (B, N)."""
+        return weighted_sum(attention, self.regions)
+
+    def softmax(self, logits: Tensor) -> Tensor:
+        """Turn logits (B, N) into an attention map; padding gets none."""
+        return logits.masked_fill(~self.mask, -torch.inf).softmax(1)
+
+    def once(self, owner: nn.Module, what: str, find: Callable[[], Tensor]) -> Tensor:
+        """Return what ``find`` finds out, asking once for this batch."""
+        key = (id(owner), what)
+        if key not in self._found:
+            self._found[key] = find()
+        return self._found[key]
+
+    def recall(self, owner: nn.Module, what: str, find: Callable[[Environment], Tensor]) -> Tensor:
+        """Return what ``find`` finds out about the scenes, whatever the question.
+
+        What a frozen module finds out about a scene stays true, and is kept in the memory.
+        """
+        identity = getattr(owner, "identity", None)  # only a frozen module has one
+        if self.memory is None or identity is None or "scene" not in self.fields:
+            return self.once(owner, what, lambda: find(self))
+        memory = self.memory
+        return self.once(owner, what, lambda: memory.recall(f"{identity}/{what}", self, find))
+
+
+def weighted_sum(weights: Tensor, vectors: Tensor) -> Tensor:
+    """Return Σᵢ wᵢ vᵢ (B, d) of weights (B, N) and vectors (B, N, d)."""
+    if vectors.shape[2] <= _NARROW:
+        return (weights[:, :, None] * vectors).sum(1)
+    return torch.bmm(weights[:, None], vectors).squeeze(1)
+
+
+def products(key: Tensor, vectors: Tensor) -> Tensor:
+    """Return k · vᵢ (B, N) of keys (B, d) and vectors (B, N, d)."""
+    if vectors.shape[2] <= _NARROW:
+        return (key[:, None] * vectors).sum(2)
+    return torch.bmm(vectors, key[:, :, None]).squeeze(2)
+
+
+class Memory:
+    """What frozen modules found out about scenes, worked out once per scene.
+
+    Scenes are always looked at in the same blocks, so that a finding has the same bits whoever
+    asks first. Beyond ``limit`` bytes nothing more is kept, and is worked out each time.
+    """
+
+    def __init__(self, limit: int = 4_000_000_000) -> None:
+        self._limit = limit
+        self._sources: dict[int, Scenes] = {}  # by their first scene
+        self._tables: dict[str, _Table] = {}
+
+    def attach(self, scenes: Scenes) -> None:
+        """Let the scenes of a split be remembered."""
+        self._sources[scenes.first] = scenes
+
+    def forget(self, identity: str) -> None:
+        """Drop what a module found out."""
+        for key in [key for key in self._tables if key.startswith(f"{identity}/")]:
+            del self._tables[key]
+
+    def recall(self, key: str, env: Environment, find: Callable[[Environment], Tensor]) -> Tensor:
+        """Return the findings about the scenes of a batch."""
+        scene = env["scene"]
+        source = self._source_of(scene)
+        if source is None:
+            return find(env)
+        place = f"{key}/{source.first}"
+        if place not in self._tables:
+            with torch.no_grad():
+                example = find(self._block(source, 0, env))
+            size = example[0].numel() * example.element_size() * len(source)
+            if self._size() + size > self._limit:
+                return find(env)
+            self._tables[place] = _Table.like(example, len(source))
+        table, scene = self._tables[place], scene - source.first
+        for block in torch.unique(scene[~table.known[scene]] // _BLOCK).tolist():
+            with torch.no_grad():
+                found = find(self._block(source, block, env))
+            table.put(block * _BLOCK, found)
+        return table.values[scene]
+
+    def _source_of(self, scene: Tensor) -> Scenes | None:
+        """Return the split that holds all these scenes."""
+        low, high = int(scene.min()), int(scene.max())
+        for first, source in self._sources.items():
+            if first <= low and high < first + len(source):
+                return source
+        return None
+
+    def _block(self, source: Scenes, number: int, like: Environment) -> Environment:
+        rows = torch.arange(number * _BLOCK, min((number + 1) * _BLOCK, len(source)))
+        device = like.regions.device
+        taken = {name: value.to(device) for name, value in source.take(rows).items()}
+        return Environment.of(taken)
+
+    def _size(self) -> int:
+        return sum(t.values.numel() * t.values.element_size() for t in self._tables.values())
+
+
+@dataclass
+class _Table:
+    """One finding about every scene of a split, as far as it is known."""
+
+    values: Tensor  # (scenes, …)
+    known: Tensor  # (scenes,)
+
+    @classmethod
+    def like(cls, example: Tensor, scenes: int) -> _Table:
+        values = example.new_empty((scenes, *example.shape[1:]))
+        return cls(values, torch.zeros(scenes, dtype=torch.bool, device=example.device))
+
+    def put(self, first: int, found: Tensor) -> None:
+        self.values[first : first + len(found)] = found
+        self.known[first : first + len(found)] = True
+
+
+def select(query: Any, chosen: Tensor) -> Any:
+    """Return the rows of a query: a tensor, a named tuple of tensors, or nothing."""
+    if isinstance(query, Tensor):
+        return query[chosen]
+    if isinstance(query, tuple):
+        return type(query)(*(select(part, chosen) for part in query))
+    return query

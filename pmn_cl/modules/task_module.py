@@ -1,0 +1,98 @@
+"""What a module M_n is: it answers queries for one task. Not here: how it is trained."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from pmn_cl.errors import UserError
+from pmn_cl.modules.environment import Environment
+from pmn_cl.modules.sizes import Departures, Gates, Sizes, WorldShape
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a module is built from, beside the modules that it calls."""
+
+    shape: WorldShape
+    sizes: Sizes
+    gates: Gates
+    departures: Departures
+
+
+class TaskModule(nn.Module):
+    """M_n: answers queries about an environment.
+
+    Callees are borrowed: they belong to the network, and are neither trained, counted nor saved
+    with their callers.
+    """
+
+    task: ClassVar[str]  # the task it is made for
+    vocabulary: ClassVar[tuple[str, ...]] = ()  # the lists of a world's names that it is over
+    hears: ClassVar[tuple[str, ...]] = ()  # targets that it hears while it learns, as a pupil does
+
+    def __init__(self, plan: Plan, callees: Mapping[str, TaskModule]) -> None:
+        super().__init__()
+        self.plan = plan
+        self.callees = dict(callees)  # a dict, so that torch does not take them for parts
+        self.identity: str | None = None  # of a frozen module: its digest and its callees'
+        self.shares: str | None = None  # the callee whose parts it uses as its own
+
+    @abstractmethod
+    def own_query(self, env: Environment) -> Any:
+        """Return the query that a sample of the module's own task asks."""
+
+    @abstractmethod
+    def forward(self, query: Any, env: Environment) -> Tensor:
+        """Return the answer o_n that callers get."""
+
+    def outputs(self, answer: Tensor, env: Environment) -> Tensor:
+        """Return what the task's loss and score take, made from the answer."""
+        return answer
+
+    def share(self, callee: str) -> None:
+        """Use parts of a callee as its own, where a module has such parts."""
+        raise UserError(f"M_{self.task} has no parts to share with {callee!r}")
+
+    def freeze(self) -> None:
+        """Never change again: no gradient to the weights, no running statistics, no dropout."""
+        self.requires_grad_(False)
+        self.eval()
+        for parameter in self.parameters():
+            parameter.grad = None
+        self.identity = identity_of(self)
+
+    def unfreeze(self) -> None:
+        """Learn again."""
+        self.identity = None
+        self.requires_grad_(True)
+        self.train()
+
+    def train(self, mode: bool = True) -> TaskModule:
+        """Go into training mode, unless frozen."""
+        super().train(mode and self.identity is None)
+        return self
+
+
+def digest_of(module: nn.Module) -> str:
+    """Return a digest of all parameters and buffers, by name, type, shape and bytes."""
+    found = hashlib.sha256()
+    for name, value in sorted(module.state_dict().items()):
+        found.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        flat = value.detach().cpu().contiguous().reshape(-1)
+        found.update(flat.view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()
+
+
+def identity_of(module: TaskModule) -> str:
+    """Return a digest of a module and of everything that it calls."""
+    found = hashlib.sha256(digest_of(module).encode())
+    for name, callee in sorted(module.callees.items()):
+        found.update(f"{name} {callee.identity or identity_of(callee)}".encode())
+    return found.hexdigest()

@@ -1,0 +1,52 @@
+"""M_obj and M_att (appendix A.1): what a region shows, as a vector; no calls to others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from torch import Tensor, nn
+
+from pmn_cl.modules.environment import Environment
+from pmn_cl.modules.task_module import Plan, TaskModule
+
+
+class TerminalModule(TaskModule):
+    """One tanh layer on a region's features; the classifier on top serves training alone."""
+
+    labels: str  # the list of names that the classifier is over
+
+    def __init__(self, plan: Plan, callees: Mapping[str, TaskModule]) -> None:
+        super().__init__(plan, callees)
+        self.project = nn.Linear(plan.shape.region, plan.sizes.terminal)
+        self.classifier = nn.Linear(plan.sizes.terminal, plan.shape.count(self.labels))
+
+    def own_query(self, env: Environment) -> Tensor:
+        """Ask about every region."""
+        return env.regions
+
+    def forward(self, query: Tensor, env: Environment) -> Tensor:
+        """Return the vectors (…, terminal) of region features (…, d)."""
+        if query is env.regions:  # about all regions, which a frozen module remembers
+            return env.recall(self, "regions", lambda seen: self._name(seen.regions))
+        return self._name(query)
+
+    def _name(self, regions: Tensor) -> Tensor:
+        named: Tensor = self.project(regions).tanh()
+        return named
+
+    def outputs(self, answer: Tensor, env: Environment) -> Tensor:
+        """Return the class scores of the vectors."""
+        scores: Tensor = self.classifier(answer)
+        return scores
+
+
+class ObjectModule(TerminalModule):
+    """M_obj: which object a region shows."""
+
+    task, labels, vocabulary = "obj", "objects", ("objects",)
+
+
+class AttributeModule(TerminalModule):
+    """M_att: which attributes a region has."""
+
+    task, labels, vocabulary = "att", "attributes", ("attributes",)

@@ -1,0 +1,215 @@
+"""Progressive Module Networks as a strategy: build M_n, train it through frozen children, freeze.
+
+The modules themselves are in ``pmn_cl.modules``; the loop is the template's.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import smooth_l1_loss
+
+from pmn_cl import registry
+from pmn_cl.errors import UserError
+from pmn_cl.modules import library
+from pmn_cl.modules.answer import AnswerModule
+from pmn_cl.modules.count import CountModule
+from pmn_cl.modules.environment import Memory
+from pmn_cl.modules.network import ModuleNetwork
+from pmn_cl.modules.relation import RelationQuery, relation_code
+from pmn_cl.modules.sizes import DEPARTURES, SIZES, Departures, WorldShape
+from pmn_cl.modules.task_module import Plan, TaskModule
+from pmn_cl.strategy import Lesson
+from pmn_cl.training import TRAINING, TrainingSettings
+from strategies.options import PmnOptions
+from strategies.template import Progress, TaskTemplate
+
+
+class Progressive(TaskTemplate):
+    """One module per task; what was learned before is asked, and never changed."""
+
+    Options = PmnOptions
+
+    def __init__(
+        self,
+        *,
+        options: PmnOptions | None = None,
+        seed: int = 0,
+        device: str = "cpu",
+        plugins: Sequence[Any] = (),
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self.options = options or PmnOptions()
+        usual = DEPARTURES[self.options.size].model_dump()
+        changed = {**usual, **self.options.departures.model_dump(exclude_unset=True)}
+        self.departures = Departures.model_validate(changed)
+        self.memory = Memory() if self.options.memory else None
+        self.network = ModuleNetwork(self.memory)
+        self.cards: dict[str, library.Card] = {}
+        self._given = [path for given in self.options.start_from for path in _module_files(given)]
+        super().__init__(
+            network=self.network,
+            settings=_training(self.options),
+            seed=seed,
+            device=device,
+            plugins=plugins,
+            on_progress=on_progress,
+        )
+
+    def prepare(self, lesson: Lesson) -> None:
+        """Build the module of a task on top of those it calls."""
+        callees = {name: self.network[name] for name in lesson.calls}
+        known = self._known_module(lesson, callees)
+        if known is not None:
+            self.network.add(lesson.task.name, known)
+            self._learning = nn.ModuleList()
+            return
+        tuned = self._unfrozen(lesson, callees)
+        module = self._module_class(lesson)(self._plan(lesson), {**callees, **tuned})
+        self.network.add(lesson.task.name, module)
+        self._learning = nn.ModuleList([module, *tuned.values()])
+        if isinstance(module, AnswerModule) and self.options.asking != "own":
+            self._take_asking(module)
+
+    def learning(self, lesson: Lesson) -> nn.Module:
+        """Return the new module, and what it may change."""
+        return self._learning
+
+    def finish(self, lesson: Lesson) -> None:
+        """Freeze what was learned; what was fine-tuned first, as the others call it."""
+        for module in reversed(self._learning):
+            assert isinstance(module, TaskModule)
+            module.freeze()
+        self._write_cards(lesson)
+
+    def _write_cards(self, lesson: Lesson) -> None:
+        """Write the cards of the modules that learned."""
+        for name in self.network.learned:
+            module = self.network[name]
+            if any(module is learned for learned in self._learning):
+                new = module is self._learning[0]
+                self.cards[name] = library.card_of(
+                    module,
+                    level=lesson.task.level if new else self.cards["cnt"].level,
+                    data=lesson.samples.store.digest,
+                    metric=lesson.task.metric,
+                    score=self.validation_scores.get(lesson.task.name) if new else None,
+                )
+
+    def look_at(self, lesson: Lesson) -> None:
+        """Let what frozen modules find out about these scenes be remembered."""
+        if self.memory is not None:
+            self.memory.attach(lesson.batches.scenes)
+
+    def batch_loss(self, x: Any, y: Any, lesson: Lesson) -> tuple[Tensor, Tensor]:
+        """Add to the task's loss what departures and the supervision of queries ask for."""
+        task = lesson.task.name
+        module, env = self.network[task], self.network.environment(x, task, teacher=y)
+        query = module.own_query(env)
+        outputs = module.outputs(module(query, env), env)
+        loss = lesson.task.loss(outputs, y)
+        if task in self.options.supervise and "rel" in lesson.calls:
+            assert isinstance(module, (CountModule, AnswerModule))
+            asked = module.first_relation_query(query, env, self.departures.supervise_encoder)
+            loss = loss + self.options.supervision * query_loss(asked, y)
+        if task == "cnt" and self.departures.count_distance:
+            loss = loss + self.departures.count_distance * count_distance(outputs, y["count"])
+        return outputs, loss
+
+    def save(self, folder: Path) -> list[Path]:
+        """Keep every module that was learned, each in a file of its own."""
+        return [library.save(self.network[n], card, folder) for n, card in self.cards.items()]
+
+    def _known_module(self, lesson: Lesson, callees: Mapping[str, TaskModule]) -> TaskModule | None:
+        """Return the module to start from, where one was given for this task."""
+        for path in self._given:
+            card = library.read_card(path)
+            if card.task == lesson.task.name and set(card.calls) == set(lesson.calls):
+                library.check_world(card, self._plan(lesson).shape, str(path))
+                self.cards[card.task] = card
+                return library.load(path, callees)
+        return None
+
+    def _plan(self, lesson: Lesson) -> Plan:
+        store = lesson.samples.store
+        width = store.table(lesson.samples.split, "scenes")["regions"].shape[2]
+        shape = WorldShape(width, store.names)
+        return Plan(shape, SIZES[self.options.size], self.options.gates, self.departures)
+
+    def _module_class(self, lesson: Lesson) -> type[TaskModule]:
+        name = lesson.task.name
+        reference = self.options.modules.get(name, name)
+        found: type[TaskModule] = registry.find(reference, registry.MODULES, "module", TaskModule)
+        return found
+
+    def _unfrozen(self, lesson: Lesson, callees: Mapping[str, TaskModule]) -> dict[str, TaskModule]:
+        """Return the callees that this task may change, ready to learn."""
+        tuned = {}
+        for name in self.options.finetune if lesson.task.name == "vqa" else ():
+            if name not in callees:
+                called = ", ".join(callees) or "none"
+                raise UserError(f"finetune: {name!r} is not called by 'vqa', only {called}")
+            module = callees[name]
+            if self.options.keep_old:
+                module = copy.deepcopy(module)  # which borrows the same callees
+                module.callees = callees[name].callees
+                self.network.add(f"{name} of {lesson.task.name}", module)
+            module.unfreeze()
+            tuned[name] = module
+        return tuned
+
+    def _take_asking(self, module: AnswerModule) -> None:
+        """Start from M_cnt's question encoder, Ω and Q→rel, or go on with the same ones."""
+        counting = module.callees.get("cnt")
+        if not isinstance(counting, CountModule):
+            return  # nothing to take: M_vqa learns its own
+        if self.options.asking == "shared":
+            module.share("cnt")
+        else:
+            module.asking.load_state_dict(counting.asking.state_dict())
+
+
+def _module_files(given: str) -> list[Path]:
+    """Return a module's file, or those in a folder."""
+    path = Path(given).expanduser()
+    if path.is_dir():
+        return list(library.read_library(path))
+    if not path.exists():
+        raise UserError(f"start_from: {given}: no such file or folder")
+    return [path]
+
+
+def query_loss(asked: RelationQuery, y: Mapping[str, Tensor]) -> Tensor:
+    """Cross-entropy on [b, r] of the samples that need a relation; any box of the anchor is right.
+
+    Samples that need none have relation -1, and cost nothing.
+    """
+    needs = y["ask_relation"] >= 0
+    if not bool(needs.any()):
+        return asked.box.sum() * 0
+    box = (asked.box * y["ask_boxes"]).sum(1)[needs]
+    relations = asked.relation.shape[1] // 2
+    code = relation_code(y["ask_relation"], y["ask_direction"], relations)[needs]
+    relation = asked.relation[needs].gather(1, code[:, None])
+    floor = torch.finfo(box.dtype).tiny
+    return -box.clamp(min=floor).log().mean() - relation.clamp(min=floor).log().mean()
+
+
+def count_distance(logits: Tensor, count: Tensor) -> Tensor:
+    """Smooth L1 between the expected count and the true one."""
+    numbers = torch.arange(logits.shape[1], device=logits.device, dtype=logits.dtype)
+    return smooth_l1_loss(logits.softmax(1) @ numbers, count.to(logits))
+
+
+def _training(options: PmnOptions) -> dict[str, TrainingSettings]:
+    """Return the size's settings with the changes asked for."""
+    settings = dict(TRAINING[options.size])
+    for task, changes in options.training.items():
+        usual = settings[task].model_dump() if task in settings else {}
+        settings[task] = TrainingSettings.model_validate({**usual, **changes})
+    return settings
