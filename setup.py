@@ -32,6 +32,7 @@ setup(
         "pydantic>=2.8",
         "rich>=13.7",
         "ruamel.yaml>=0.18",
+        "safetensors>=0.4",
         "scikit-learn>=1.4",
         "tensordict>=0.7",
         "threadpoolctl>=3.1",

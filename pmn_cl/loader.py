@@ -1,9 +1,10 @@
-"""Batches: whole batches are indexed at once, from memory or through a memory map.
+"""Batches of a task's samples as TensorDicts, read whole rather than sample by sample.
 
-A batch is a pair of TensorDicts: x with the environment (``regions`` (B, N, d), ``boxes``
-(B, N, 4) as x1, y1, x2, y2 in 0 … 1, ``mask`` (B, N), ``scene`` (B,), its number in the store)
-and the task's query; y with the task's target and ``task`` (B,), its label, so that a loss can
-tell tasks apart in a mixed batch. Whole numbers come as int64 and floats as float32.
+A batch is (x, y): x with the environment (``regions`` (B, N, d), ``boxes`` (B, N, 4) as x1, y1,
+x2, y2 in 0 … 1, ``mask`` (B, N), ``scene`` (B,), its number in the store), the task's query and
+``sample`` (B,), its place among the samples; y with the task's target and ``task`` (B,), its
+label, so that a loss can tell tasks apart in a mixed batch. Whole numbers come as int64 and
+floats as float32.
 """
 
 from __future__ import annotations
@@ -96,6 +97,7 @@ class Batches(Dataset[Batch]):
         scene = self._scene.index_select(0, rows)
         x = self.scenes.take(scene)
         x["scene"] = scene + self.scenes.first
+        x["sample"] = rows
         for name, column in self._query.items():
             x[name] = column.index_select(0, rows)
         y = {name: column.index_select(0, rows) for name, column in self._target.items()}

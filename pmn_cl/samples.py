@@ -29,7 +29,7 @@ class Samples:
     @classmethod
     def whole(cls, store: Store, split: str, task: Task) -> Samples:
         """Return all samples of a split; a table that lacks a column of the task is refused."""
-        taken = {*ENVIRONMENT, "scene", "task"} & {*task.query, *task.target}
+        taken = {*ENVIRONMENT, "scene", "sample", "task"} & {*task.query, *task.target}
         if taken:
             raise UserError(
                 f"the task {task.name!r} names a column {', '.join(sorted(taken))}, which every "

@@ -104,7 +104,7 @@ class Progressive(TaskTemplate):
     def look_at(self, lesson: Lesson) -> None:
         """Let what frozen modules find out about these scenes be remembered."""
         if self.memory is not None:
-            self.memory.attach(lesson.batches.scenes)
+            self.memory.attach_samples(lesson.task.name, lesson.batches)
 
     def batch_loss(self, x: Any, y: Any, lesson: Lesson) -> tuple[Tensor, Tensor]:
         """Add to the task's loss what departures and the supervision of queries ask for."""

@@ -26,7 +26,7 @@ class Asking(nn.Module):
 
     def __init__(self, plan: Plan, callees: Mapping[str, TaskModule]) -> None:
         super().__init__()
-        self.describers = {k: m for k, m in callees.items() if isinstance(m, TerminalModule)}
+        self.describers = [k for k, m in callees.items() if isinstance(m, TerminalModule)]
         shape, sizes = plan.shape, plan.sizes
         data = shape.region + len(self.describers) * sizes.terminal
         hidden = sizes.hidden
@@ -41,7 +41,7 @@ class Asking(nn.Module):
     def attend(self, key: Tensor, env: Environment, owner: TaskModule) -> Tensor:
         """Ω: the logits (B, N) of all regions."""
         project = self.attention.project
-        projected = env.recall(owner, "Ω", lambda seen: project(self._described(seen)))
+        projected = env.recall(owner, "Ω", lambda seen: project(self._described(seen, owner)))
         return self.attention.compare(key, projected)
 
     def ask_relation(self, key: Tensor, env: Environment, owner: TaskModule) -> RelationQuery:
@@ -49,11 +49,11 @@ class Asking(nn.Module):
         assert self.box is not None
         assert self.relation is not None
         project = self.box.project
-        projected = env.recall(owner, "b", lambda seen: project(self._described(seen)))
+        projected = env.recall(owner, "b", lambda seen: project(self._described(seen, owner)))
         box = env.softmax(self.box.compare(key, projected))
         return RelationQuery(box, self.relation(key).softmax(1))
 
-    def _described(self, env: Environment) -> Tensor:
+    def _described(self, env: Environment, owner: TaskModule) -> Tensor:
         """Return the regions with what the modules of level 0 say of them (B, N, data)."""
-        said = [module(env.regions, env) for module in self.describers.values()]
+        said = [owner.callees[name](env.regions, env) for name in self.describers]
         return torch.cat([env.regions, *said], dim=2) if said else env.regions

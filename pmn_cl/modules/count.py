@@ -54,7 +54,7 @@ class CountModule(CompositionalModule):
         if query is not None:
             return super().forward(query, env)
         counted = super().forward
-        return env.once(self, "own", lambda: counted(self.own_query(env), env))
+        return env.recall_sample(self, "own", lambda seen: counted(self.own_query(seen), seen))
 
     def steps(self, env: Environment) -> int:
         """T = 1."""

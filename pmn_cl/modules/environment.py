@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from pmn_cl.errors import UserError
-from pmn_cl.loader import Scenes
+from pmn_cl.loader import Batches, Scenes
 from pmn_cl.modules.trace import Trace
 
 _NARROW = 256  # up to here, plain products and sums beat batched matrix products on CPUs
-_BLOCK = 64  # scenes that are looked at together when their findings are to be kept
+_BLOCK = 64  # scenes or samples that are looked at together when their findings are to be kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +30,16 @@ class Environment:
     fields: Mapping[str, Tensor] = field(default_factory=dict)  # a batch's other columns
     memory: Memory | None = None
     trace: Trace | None = None
+    task: str = ""  # whose samples these are
     _found: dict[tuple[int, str], Tensor] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, batch: Mapping[str, Tensor], memory: Memory | None = None, trace: Trace | None = None
+        cls,
+        batch: Mapping[str, Tensor],
+        memory: Memory | None = None,
+        trace: Trace | None = None,
+        task: str = "",
     ) -> Environment:
         """Return the environment of a batch; refuse one in which there is nothing to see."""
         fields = dict(batch.items())
@@ -46,7 +51,7 @@ class Environment:
         regions, boxes, mask = (fields.pop(name) for name in ("regions", "boxes", "mask"))
         if regions.shape[1] == 0 or not bool(mask.any(1).all()):
             raise UserError("a scene has no regions: modules need at least one to look at")
-        return cls(regions, boxes, mask, fields, memory, trace)
+        return cls(regions, boxes, mask, fields, memory, trace, task)
 
     def __getitem__(self, name: str) -> Tensor:
         """Return another column of the batch, such as the question."""
@@ -100,6 +105,17 @@ class Environment:
         memory = self.memory
         return self.once(owner, what, lambda: memory.recall(f"{identity}/{what}", self, find))
 
+    def recall_sample(
+        self, owner: nn.Module, what: str, find: Callable[[Environment], Tensor]
+    ) -> Tensor:
+        """Return what ``find`` finds out about the scenes and what the samples ask of them."""
+        identity = getattr(owner, "identity", None)
+        if self.memory is None or identity is None or "sample" not in self.fields:
+            return self.once(owner, what, lambda: find(self))
+        memory = self.memory
+        key = f"{identity}/{what}"
+        return self.once(owner, what, lambda: memory.recall_sample(key, self, find))
+
 
 def weighted_sum(weights: Tensor, vectors: Tensor) -> Tensor:
     """Return Σᵢ wᵢ vᵢ (B, d) of weights (B, N) and vectors (B, N, d)."""
@@ -116,60 +132,85 @@ def products(key: Tensor, vectors: Tensor) -> Tensor:
 
 
 class Memory:
-    """What frozen modules found out about scenes, worked out once per scene.
+    """What frozen modules found out, worked out once per scene, or once per question.
 
-    Scenes are always looked at in the same blocks, so that a finding has the same bits whoever
-    asks first. Beyond ``limit`` bytes nothing more is kept, and is worked out each time.
+    Scenes and samples are always looked at in the same blocks, so that a finding has the same
+    bits whoever asks first. Beyond ``limit`` bytes nothing more is kept, and is worked out anew.
     """
 
     def __init__(self, limit: int = 4_000_000_000) -> None:
         self._limit = limit
-        self._sources: dict[int, Scenes] = {}  # by their first scene
+        self._scenes: dict[int, Scenes] = {}  # by their first scene
+        self._samples: dict[tuple[str, int], Batches] = {}  # by task and first scene
         self._tables: dict[str, _Table] = {}
 
     def attach(self, scenes: Scenes) -> None:
         """Let the scenes of a split be remembered."""
-        self._sources[scenes.first] = scenes
+        self._scenes[scenes.first] = scenes
 
-    def forget(self, identity: str) -> None:
-        """Drop what a module found out."""
-        for key in [key for key in self._tables if key.startswith(f"{identity}/")]:
-            del self._tables[key]
+    def attach_samples(self, task: str, batches: Batches) -> None:
+        """Let what is asked about the scenes be remembered, too."""
+        self.attach(batches.scenes)
+        place = (task, batches.scenes.first)
+        if self._samples.get(place) is not batches:
+            self._samples[place] = batches
+            old = f"/{task}/{batches.scenes.first}"  # other samples, by the same numbers
+            self._tables = {k: t for k, t in self._tables.items() if not k.endswith(old)}
 
     def recall(self, key: str, env: Environment, find: Callable[[Environment], Tensor]) -> Tensor:
-        """Return the findings about the scenes of a batch."""
-        scene = env["scene"]
-        source = self._source_of(scene)
-        if source is None:
+        """Return findings about the scenes of a batch."""
+        scenes = self._scenes_of(env)
+        if scenes is None:
             return find(env)
-        place = f"{key}/{source.first}"
-        if place not in self._tables:
+
+        def look(rows: Tensor) -> Tensor:
+            return find(Environment.of(_on(env, scenes.take(rows))))
+
+        place, number = f"{key}/{scenes.first}", env["scene"] - scenes.first
+        found = self._look_up(place, number, len(scenes), look)
+        return find(env) if found is None else found
+
+    def recall_sample(
+        self, key: str, env: Environment, find: Callable[[Environment], Tensor]
+    ) -> Tensor:
+        """Return findings about the samples of a batch: what was asked, and of which scene."""
+        scenes = self._scenes_of(env)
+        batches = self._samples.get((env.task, scenes.first)) if scenes is not None else None
+        if scenes is None or batches is None:
+            return find(env)
+
+        def look(rows: Tensor) -> Tensor:
+            return find(Environment.of(_on(env, batches[rows][0]), self))
+
+        place = f"{key}/{env.task}/{scenes.first}"
+        found = self._look_up(place, env["sample"], len(batches), look)
+        return find(env) if found is None else found
+
+    def _look_up(
+        self, place: str, number: Tensor, count: int, look: Callable[[Tensor], Tensor]
+    ) -> Tensor | None:
+        """Return what is known by these numbers, after looking at what is not; or no room."""
+        table = self._tables.get(place)
+        if table is None:
             with torch.no_grad():
-                example = find(self._block(source, 0, env))
-            size = example[0].numel() * example.element_size() * len(source)
+                example = look(torch.arange(1))
+            size = example.numel() * example.element_size() * count
             if self._size() + size > self._limit:
-                return find(env)
-            self._tables[place] = _Table.like(example, len(source))
-        table, scene = self._tables[place], scene - source.first
-        for block in torch.unique(scene[~table.known[scene]] // _BLOCK).tolist():
+                return None
+            table = self._tables[place] = _Table.like(example, count)
+        for block in torch.unique(number[~table.known[number]] // _BLOCK).tolist():
+            rows = torch.arange(block * _BLOCK, min((block + 1) * _BLOCK, count))
             with torch.no_grad():
-                found = find(self._block(source, block, env))
-            table.put(block * _BLOCK, found)
-        return table.values[scene]
+                table.put(block * _BLOCK, look(rows))
+        return table.values[number]
 
-    def _source_of(self, scene: Tensor) -> Scenes | None:
-        """Return the split that holds all these scenes."""
-        low, high = int(scene.min()), int(scene.max())
-        for first, source in self._sources.items():
-            if first <= low and high < first + len(source):
-                return source
+    def _scenes_of(self, env: Environment) -> Scenes | None:
+        """Return the split that holds all scenes of a batch."""
+        low, high = int(env["scene"].min()), int(env["scene"].max())
+        for first, scenes in self._scenes.items():
+            if first <= low and high < first + len(scenes):
+                return scenes
         return None
-
-    def _block(self, source: Scenes, number: int, like: Environment) -> Environment:
-        rows = torch.arange(number * _BLOCK, min((number + 1) * _BLOCK, len(source)))
-        device = like.regions.device
-        taken = {name: value.to(device) for name, value in source.take(rows).items()}
-        return Environment.of(taken)
 
     def _size(self) -> int:
         return sum(t.values.numel() * t.values.element_size() for t in self._tables.values())
@@ -190,6 +231,11 @@ class _Table:
     def put(self, first: int, found: Tensor) -> None:
         self.values[first : first + len(found)] = found
         self.known[first : first + len(found)] = True
+
+
+def _on(env: Environment, taken: Any) -> dict[str, Tensor]:
+    """Return tensors on the device of an environment."""
+    return {name: value.to(env.regions.device) for name, value in taken.items()}
 
 
 def select(query: Any, chosen: Tensor) -> Any:

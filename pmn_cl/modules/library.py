@@ -7,7 +7,8 @@ is, what it calls, and what it was learned from. Not here: training.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,13 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from pmn_cl import __version__, registry
-from pmn_cl.errors import UserError
+from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.modules.sizes import Departures, Gates, Sizes, WorldShape
-from pmn_cl.modules.task_module import Plan, TaskModule, digest_of
+from pmn_cl.modules.task_module import Plan, TaskModule, digest_of, digest_of_tensors
+from pmn_cl.world import cache_folder
 
 SUFFIX = ".safetensors"
 
@@ -129,7 +132,7 @@ def load(path: Path, callees: Mapping[str, TaskModule]) -> TaskModule:
     if card.shares is not None:
         module.share(card.shares)
     try:
-        module.load_state_dict(load_file(path))
+        module.load_state_dict(load_weights(path))
     except RuntimeError as error:
         reason = str(error).splitlines()[-1].strip()
         raise UserError(f"{path}: the weights do not fit {card.module}: {reason}") from None
@@ -169,3 +172,66 @@ def check_world(card: Card, shape: WorldShape, where: str) -> None:
                 f"{where}: M_{card.task} knows {len(words)} {what}, this world has {len(ours)} "
                 f"({detail})"
             )
+
+
+def default_folder() -> Path:
+    """Return where modules are kept unless told otherwise."""
+    return cache_folder() / "modules"
+
+
+def find_module(folder: Path, name: str) -> Path:
+    """Return the file of the one module whose name begins like this."""
+    names = {card.name: path for path, card in read_library(folder).items()}
+    fitting = [known for known in names if known.startswith(name)]
+    if len(fitting) != 1:
+        found = f"{len(fitting)} modules begin with" if fitting else "no module begins with"
+        near = did_you_mean(name, names)
+        raise UserError(f"{folder}: {found} {name!r}; there are {', '.join(names) or 'none'}{near}")
+    return names[fitting[0]]
+
+
+def copy_module(path: Path, library: Path, folder: Path, *, alone: bool) -> list[Path]:
+    """Copy a module, after all that it calls, into another folder."""
+    by_identity = {card.identity: known for known, card in read_library(library).items()}
+    copied: list[Path] = []
+    if not alone:
+        for name, identity in read_card(path).calls.items():
+            if identity not in by_identity:
+                raise UserError(f"{path}: calls {name}-{identity[:10]}, which is not in {library}")
+            for below in copy_module(by_identity[identity], library, folder, alone=False):
+                if below not in copied:
+                    copied.append(below)
+    return [*copied, _copy(path, folder)]
+
+
+def import_modules(given: Iterable[Path], library: Path) -> list[Path]:
+    """Copy files, or the modules in folders, into the library; nothing if one is unreadable."""
+    files = [
+        file
+        for path in given
+        for file in (sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path])
+    ]
+    for file in files:
+        weights, card = load_weights(file), read_card(file)
+        if digest_of_tensors(weights) != card.digest:
+            raise UserError(f"{file}: the weights do not match the card's digest; get it anew")
+    return [_copy(file, library) for file in files]
+
+
+def _copy(path: Path, folder: Path) -> Path:
+    """Copy a module's file under its usual name; it appears whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{read_card(path).name}{SUFFIX}"
+    partial = target.with_suffix(f".{os.getpid()}.partial")
+    shutil.copyfile(path, partial)
+    os.replace(partial, target)
+    return target
+
+
+def load_weights(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a module's file."""
+    try:
+        weights: dict[str, Tensor] = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path}: cannot be read as a module: {error}") from None
+    return weights

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 
 from torch import Tensor, nn
 
@@ -35,6 +36,22 @@ class ModuleNetwork(nn.Module):
         """Take a module in."""
         self.learned[name] = module
 
+    def replace(self, name: str, module: TaskModule) -> None:
+        """Put a frozen module of the same interface in another's place, for all its callers.
+
+        Nobody is trained again; callers answer through the new module from now on.
+        """
+        old = self[name]
+        for what in ("task", "plan.shape.region", "plan.sizes.terminal", "vocabulary"):
+            ours, theirs = (attrgetter(what)(m) for m in (old, module))
+            if ours != theirs:
+                raise UserError(f"{name!r} cannot be replaced: its {what} is {ours}, not {theirs}")
+        self.learned[name] = module
+        for other in map(self.__getitem__, self.learned):
+            other.callees = {k: module if m is old else m for k, m in other.callees.items()}
+        for other in map(self.__getitem__, self.learned):  # callees come before their callers
+            other.freeze()
+
     def forward(
         self,
         x: Mapping[str, Tensor],
@@ -62,4 +79,4 @@ class ModuleNetwork(nn.Module):
         hears = self[task].hears
         heard = {name: teacher[name] for name in hears} if teacher is not None else {}
         memory = self.memory if trace is None else None  # a trace is to show every call
-        return Environment.of({**x, **heard}, memory, trace)
+        return Environment.of({**x, **heard}, memory, trace, task)

@@ -81,9 +81,14 @@ class TaskModule(nn.Module):
 
 
 def digest_of(module: nn.Module) -> str:
-    """Return a digest of all parameters and buffers, by name, type, shape and bytes."""
+    """Return a digest of all parameters and buffers."""
+    return digest_of_tensors(module.state_dict())
+
+
+def digest_of_tensors(tensors: Mapping[str, Tensor]) -> str:
+    """Return a digest of tensors by name, type, shape and bytes."""
     found = hashlib.sha256()
-    for name, value in sorted(module.state_dict().items()):
+    for name, value in sorted(tensors.items()):
         found.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
         flat = value.detach().cpu().contiguous().reshape(-1)
         found.update(flat.view(torch.uint8).numpy().tobytes())

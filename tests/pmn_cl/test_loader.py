@@ -37,7 +37,11 @@ def test_a_batch_holds_what_the_store_holds(digits: Store) -> None:
     table, scenes = digits.table("val", "rel"), digits.table("val", "scenes")
     scene = table["scene"].array[rows]
     assert x.batch_size == y.batch_size == torch.Size([4])
-    assert set(x.keys()) == {"regions", "boxes", "mask", "scene", "box", "relation", "direction"}
+    assert set(x.keys()) == {
+        *("regions", "boxes", "mask", "scene", "sample"),
+        *("box", "relation", "direction"),
+    }
+    assert x["sample"].tolist() == rows.tolist()
     assert set(y.keys()) == {"target", "satisfying", "task"}
     assert x["scene"].tolist() == (300 + scene).tolist()  # after the training scenes
     assert np.array_equal(x["regions"].numpy(), scenes["regions"].array[scene])

@@ -1,0 +1,166 @@
+"""The small layers against the paper's equations in numpy, and the numbers that they learn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pmn_cl.errors import UserError
+from pmn_cl.modules.environment import Environment
+from pmn_cl.modules.layers import (
+    GatedTanh,
+    QuestionEncoder,
+    SoftAttention,
+    perceptron,
+    receiver,
+)
+
+Equations = Callable[[nn.Module], Any]
+
+
+def drawn(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def inside(layer: nn.Module) -> nn.Module:
+    """The layer as part `x` of a module, so that its weights have a name."""
+    return nn.ModuleDict({"x": layer})
+
+
+@pytest.mark.parametrize("hidden", [4, 300])  # narrow and wide ones are multiplied differently
+def test_soft_attention_is_z_of_f_times_g(hidden: int, equations: Equations) -> None:
+    torch.manual_seed(0)
+    layer = SoftAttention(key=3, data=5, hidden=hidden)
+    key, data = drawn(2, 3), drawn(2, 6, 5, seed=1)
+    found = layer(key, data)
+    assert found.shape == (2, 6)
+    expected = [
+        equations(inside(layer)).attention("x", k.double().numpy(), d.double().numpy())
+        for k, d in zip(key, data, strict=True)
+    ]
+    assert np.allclose(found.detach(), expected, atol=1e-5)
+
+
+def test_soft_attention_by_hand() -> None:
+    """f(k) = max(2·k₁ − k₂, 0), g(d) = max(d, 0), z(x) = 3x + 1: two numbers and a clipped one."""
+    layer = SoftAttention(key=2, data=1, hidden=1)
+    values = [[[2.0, -1.0]], [0.0], [[1.0]], [0.0], [[3.0]], [1.0]]
+    with torch.no_grad():
+        for parameter, value in zip(layer.parameters(), values, strict=True):
+            parameter.copy_(torch.tensor(value))
+    found = layer(torch.tensor([[2.0, 1.0], [0.0, 1.0]]), torch.tensor([[[0.5], [-4.0]]] * 2))
+    assert found.tolist() == [[3 * 3 * 0.5 + 1, 1], [1, 1]]
+
+
+def test_comparing_with_what_was_projected_before_is_the_same() -> None:
+    layer = SoftAttention(key=3, data=5, hidden=4)
+    key, data = drawn(2, 3), drawn(2, 6, 5)
+    assert torch.equal(layer.compare(key, layer.project(data)), layer(key, data))
+
+
+def test_gradient_of_soft_attention_is_that_of_finite_differences() -> None:
+    torch.manual_seed(1)
+    layer = SoftAttention(key=3, data=5, hidden=4).double()
+    key, data = drawn(2, 3).double().requires_grad_(), drawn(2, 6, 5).double().requires_grad_()
+    assert torch.autograd.gradcheck(layer, (key, data))
+
+
+def test_a_receiver_is_linear_then_batch_norm_then_tanh(equations: Equations) -> None:
+    layer = receiver(3, 4).eval()
+    with torch.no_grad():
+        layer[1].running_mean.copy_(drawn(4))
+        layer[1].running_var.copy_(drawn(4).abs() + 0.5)
+    x = drawn(5, 3)
+    expected = [equations(inside(layer)).receiver("x", row.double().numpy()) for row in x]
+    assert np.allclose(layer(x).detach(), expected, atol=1e-5)
+
+
+def test_a_receiver_normalises_over_the_batch_while_it_learns() -> None:
+    layer = receiver(3, 4)
+    x = drawn(50, 3)
+    z = layer[0](x)
+    normal = (z - z.mean(0)) / (z.var(0, unbiased=False) + 1e-5).sqrt()
+    assert torch.allclose(layer(x), normal.tanh(), atol=1e-5)
+
+
+def test_a_perceptron_has_one_hidden_layer_with_relu(equations: Equations) -> None:
+    layer = perceptron(3, 4, 2)
+    x = drawn(5, 3)
+    expected = [equations(inside(layer)).mlp("x", row.double().numpy()) for row in x]
+    assert np.allclose(layer(x).detach(), expected, atol=1e-5)
+
+
+def test_gated_tanh_is_tanh_times_sigmoid(equations: Equations) -> None:
+    layer = GatedTanh(3, 4)
+    x = drawn(5, 3)
+    expected = [equations(inside(layer)).gated_tanh("x", row.double().numpy()) for row in x]
+    assert np.allclose(layer(x).detach(), expected, atol=1e-5)
+
+
+def test_layers_learn_as_many_numbers_as_their_formulas_say(
+    learns: Any, parameters: Callable[[nn.Module], int]
+) -> None:
+    assert parameters(SoftAttention(3, 5, 4)) == learns.attention(3, 5, 4)
+    assert parameters(receiver(3, 4)) == learns.receiver(3, 4)
+    assert parameters(perceptron(3, 4, 2)) == learns.mlp(3, 4, 2)
+    assert parameters(GatedTanh(3, 4)) == 2 * learns.linear(3, 4)
+    assert parameters(QuestionEncoder(9, 3, 4)) == 9 * 3 + learns.gru(3, 4)
+
+
+def asked(batch: dict[str, Tensor], question: list[list[int]]) -> Environment:
+    """An environment with these questions, padded."""
+    longest = max(map(len, question))
+    rows = [words + [0] * (longest - len(words)) for words in question]
+    scenes = {name: value[: len(rows)] for name, value in batch.items()}
+    return Environment.of({**scenes, "question": torch.tensor(rows)})
+
+
+def test_a_question_is_the_gru_state_after_its_last_word(
+    batch: Callable[..., dict[str, Tensor]], equations: Equations
+) -> None:
+    torch.manual_seed(2)
+    encoder = QuestionEncoder(words=9, word=3, hidden=4)
+    questions = [[4, 2, 8, 1], [7], [3, 3]]
+    found = encoder(asked(batch(), questions))
+    expected = [equations(inside(encoder)).sentence("x", words) for words in questions]
+    assert found.shape == (3, 4)
+    assert np.allclose(found.detach(), expected, atol=1e-5)
+
+
+def test_a_question_is_the_same_beside_longer_ones_and_with_more_padding(
+    batch: Callable[..., dict[str, Tensor]],
+) -> None:
+    encoder = QuestionEncoder(words=9, word=3, hidden=4)
+    alone = encoder(asked(batch(), [[5, 6]]))
+    beside = encoder(asked(batch(), [[5, 6], [1, 2, 3, 4, 5]]))
+    padded = encoder(asked(batch(), [[5, 6, 0, 0, 0, 0]]))
+    assert torch.allclose(alone[0], beside[0], atol=1e-6)
+    assert torch.allclose(alone, padded, atol=1e-6)
+
+
+def test_an_empty_question_is_a_finite_vector_that_padding_does_not_change(
+    batch: Callable[..., dict[str, Tensor]],
+) -> None:
+    encoder = QuestionEncoder(words=9, word=3, hidden=4)
+    short, long = encoder(asked(batch(), [[0]])), encoder(asked(batch(), [[0, 0, 0], [1, 2, 3]]))
+    assert short.isfinite().all()
+    assert torch.allclose(short[0], long[0], atol=1e-6)
+
+
+def test_the_vector_of_padding_stays_zero(batch: Callable[..., dict[str, Tensor]]) -> None:
+    encoder = QuestionEncoder(words=9, word=3, hidden=4)
+    encoder(asked(batch(), [[5, 0], [1, 2]])).sum().backward()
+    assert encoder.words.weight[0].tolist() == [0, 0, 0]
+    assert encoder.words.weight.grad is not None
+    assert encoder.words.weight.grad[0].tolist() == [0, 0, 0]
+
+
+def test_a_batch_without_a_question_is_refused(batch: Callable[..., dict[str, Tensor]]) -> None:
+    silent = {name: value for name, value in batch().items() if name != "question"}
+    with pytest.raises(UserError, match=r"no field 'question'; it has regions, boxes, mask"):
+        QuestionEncoder(words=9, word=3, hidden=4)(Environment.of(silent))
