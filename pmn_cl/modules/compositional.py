@@ -100,9 +100,9 @@ class CompositionalModule(TaskModule):
         """o_k: ask a callee; one level deeper in the trace where there is one."""
         if env.trace is None:
             return self._answer(k, query, g, env)
-        with env.trace.inside() as depth:
+        with env.trace.inside() as (depth, number):
             answer = self._answer(k, query, g, env)
-        env.trace.add(self.task, k, t, depth, g.get(k), query, answer)
+        env.trace.add(self.task, k, t, depth, number, g.get(k), query, answer)
         return answer
 
     def _answer(self, k: str, query: Any, g: Importances, env: Environment) -> Tensor:

@@ -17,7 +17,7 @@ from pmn_cl.loader import Batches, Scenes
 from pmn_cl.modules.trace import Trace
 
 _NARROW = 256  # up to here, plain products and sums beat batched matrix products on CPUs
-_BLOCK = 64  # scenes or samples that are looked at together when their findings are to be kept
+_BLOCK = 256  # scenes or samples that are looked at together when their findings are to be kept
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ class Call:
     callee: str
     step: int  # of the caller, from 1
     depth: int  # 0 for calls of the module that was asked by the user
+    number: int  # in the order of asking, from 1
     gate: Tensor | None  # (B,), the callee's importance
     query: Any
     output: Any
@@ -29,13 +30,16 @@ class Trace:
 
     calls: list[Call] = field(default_factory=list)
     _depth: int = 0
+    _asked: int = 0
 
     @contextmanager
-    def inside(self) -> Iterator[int]:
-        """Mark what is called meanwhile as one level deeper; gives the depth outside."""
+    def inside(self) -> Iterator[tuple[int, int]]:
+        """Mark what is called meanwhile as one level deeper; gives depth and number of the call."""
+        self._asked += 1
+        number = self._asked
         self._depth += 1
         try:
-            yield self._depth - 1
+            yield self._depth - 1, number
         finally:
             self._depth -= 1
 
@@ -55,6 +59,7 @@ class Trace:
                 "callee": call.callee,
                 "step": call.step,
                 "depth": call.depth,
+                "number": call.number,
                 "gate": plain(call.gate, row),
                 "query": plain(call.query, row),
                 "output": plain(call.output, row),

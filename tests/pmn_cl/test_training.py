@@ -108,7 +108,7 @@ def test_unknown_keys_and_values_out_of_range_are_refused(changes: dict[str, Any
 
 def test_settings_cannot_be_changed_under_a_run() -> None:
     with pytest.raises(ValidationError, match="frozen"):
-        settings().epochs = 5  # type: ignore[misc]
+        settings().epochs = 5
 
 
 @pytest.mark.xfail(strict=True, reason="an infinite learning rate is accepted")

@@ -1,0 +1,395 @@
+"""M_vqa against section 3.4 and appendix A.5: both steps in numpy, with callees as black boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pmn_cl.errors import UserError
+from pmn_cl.modules.answer import AnswerModule
+from pmn_cl.modules.caption import END
+from pmn_cl.modules.compositional import ATTEND, RESIDUAL
+from pmn_cl.modules.environment import Environment
+from pmn_cl.modules.relation import RelationQuery
+from pmn_cl.modules.sizes import SIZES, Departures, Gates
+from pmn_cl.modules.task_module import Plan
+from pmn_cl.modules.terminal import ObjectModule
+
+Modules = Callable[..., dict[str, Any]]
+Batch = Callable[..., dict[str, Tensor]]
+Plans = Callable[..., Plan]
+BELOW = ("obj", "att", "rel", "cnt", "cap")
+ANSWERS, CODES, WORDS, COUNTS = 8, 6, 6, 5  # of the tiny world
+
+
+def asked(module: Any, x: dict[str, Tensor]) -> Tensor:
+    """The logits of a batch's own questions."""
+    env = Environment.of(x)
+    return module(module.own_query(env), env)
+
+
+def test_shapes(plan: Plans, modules: Modules, batch: Batch) -> None:
+    vqa, env = modules(plan())["vqa"], Environment.of(batch())
+    query = vqa.own_query(env)
+    assert query.shape == (3, 5)
+    assert vqa(query, env).shape == (3, ANSWERS)
+
+
+def test_the_call_list_is_the_papers_whatever_the_order_of_callees(
+    plan: Plans, modules: Modules
+) -> None:
+    made = modules(plan(), calls={"vqa": ("cap", "cnt", "att", "obj", "rel")})
+    assert made["vqa"].call_list == (ATTEND, "rel", "obj", "att", RESIDUAL, "cnt", "cap")
+
+
+@pytest.mark.parametrize("size", ["paper", "small"])
+def test_it_learns_the_layers_of_the_appendix(
+    size: str,
+    plan: Plans,
+    modules: Modules,
+    learns: Any,
+    parameters: Callable[[nn.Module], int],
+) -> None:
+    with torch.device("meta"):
+        built = plan(SIZES[size], region=2048, counts={"counts": 13})
+        made = modules(built, weights=False)
+    own = SIZES[size]
+    hidden, word, terminal, attention = (
+        (512, 300, 300, 512)
+        if size == "paper"
+        else (own.hidden, own.word, own.terminal, own.attention)
+    )
+    data = 2048 + 2 * terminal  # attention is over [X; M_obj(X); M_att(X)], as in the demo
+    expected = (
+        9 * word  # the words of questions
+        + learns.gru(word, hidden)  # S
+        + learns.gru(hidden, hidden)  # I, U
+        + learns.linear(hidden, 7)  # G: for the seven modules in L_vqa
+        + learns.attention(hidden, data, attention)  # Ω
+        + learns.attention(hidden, data, attention)  # Q→rel: b
+        + learns.mlp(hidden, hidden, CODES)  # Q→rel: r
+        + learns.mlp(2048, hidden, hidden)  # Δ
+        + 2 * learns.receiver(terminal, hidden)  # of M_obj and M_att
+        + learns.receiver(hidden, hidden)  # of Δ
+        + learns.receiver(13, hidden)  # of M_cnt: 0 … 12
+        + learns.receiver(word, hidden)  # of M_cap
+        + WORDS * word  # the words of captions
+        + learns.attention(hidden, word, attention)  # over the words of a caption
+        + 2 * 2 * learns.linear(hidden, hidden)  # Ψ: two layers of gated tanh
+        + learns.linear(hidden, ANSWERS)
+    )
+    assert parameters(made["vqa"]) == expected
+
+
+def answered(
+    made: dict[str, Any],
+    equations: Any,
+    x: dict[str, Tensor],
+    b: int,
+    departures: Departures,
+) -> Any:
+    """Section 3.4 for one sample, without padding; M_rel, M_cnt and M_cap are black boxes."""
+    obj, att, vqa = (equations(made[name]) for name in ("obj", "att", "vqa"))
+    there = x["mask"][b]
+    scene = {name: value[b : b + 1] for name, value in x.items()}
+    scene |= {name: scene[name][:, there] for name in ("regions", "boxes", "mask")}
+
+    def ask(name: str, query: Any) -> Any:
+        return made[name](query, Environment.of(scene))[0].detach().double().numpy()
+
+    def row(value: Any) -> Tensor:
+        return torch.tensor(value)[None].float()
+
+    def named(v: Any) -> Any:
+        return np.tanh(obj.linear("project", v))
+
+    def coloured(v: Any) -> Any:
+        return np.tanh(att.linear("project", v))
+
+    X = x["regions"][b, there].double().numpy()
+    data = [np.concatenate([d, named(d), coloured(d)]) for d in X]
+    S = vqa.sentence("asking.question", [w for w in x["question"][b].tolist() if w])
+    q = S if departures.question_as_state else vqa.gru("think", S, np.zeros(len(S)))
+    logits = np.zeros(ANSWERS)
+    for _ in range(2):
+        g = vqa.linear("G.scores", q)  # (1)
+        v_attend = vqa.softmax(vqa.attention("asking.attention", q, data))  # (2)
+        box = vqa.softmax(vqa.attention("asking.box", q, data))  # (3)
+        relation = vqa.softmax(vqa.mlp("asking.relation", q))
+        v_rel = vqa.softmax(ask("rel", RelationQuery(row(box), row(relation))))
+        maps = vqa.softmax(g[:2])  # (4)
+        m = maps[0] * v_attend + maps[1] * v_rel
+        seen = sum(m[i] * X[i] for i in range(len(X)))
+        v_obj = vqa.receiver("R.obj", named(seen))
+        v_att = vqa.receiver("R.att", coloured(seen))
+        v_delta = vqa.receiver("R.residual", vqa.mlp("delta", seen))
+        v_cnt = vqa.receiver("R.cnt", ask("cnt", None if departures.own_question else row(q)))
+        said = []  # (6): the words as the caption has them, softly, to its end
+        for scores in ask("cap", None):
+            said.append(vqa.softmax(scores) @ vqa.weights["words.weight"])
+            if scores.argmax() == END:
+                break
+        p = vqa.softmax(vqa.attention("listen", q, said))
+        v_cap = vqa.receiver("R.cap", sum(p[i] * said[i] for i in range(len(said))))
+        told = vqa.softmax(g[2:])  # (7)
+        k = sum(told[i] * v for i, v in enumerate([v_obj, v_att, v_delta, v_cnt, v_cap]))
+        q = vqa.gru("think", k, q)
+        fused = vqa.gated_tanh("of_question", S) * vqa.gated_tanh("of_knowledge", k)
+        logits += vqa.linear("answer", fused)
+    return logits
+
+
+@pytest.mark.parametrize(
+    "departures",
+    [Departures(), Departures(own_question=True), Departures(question_as_state=True)],
+    ids=["paper", "own question", "question as state"],
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_it_computes_the_equations_of_the_appendix(
+    departures: Departures,
+    seed: int,
+    plan: Plans,
+    modules: Modules,
+    batch: Batch,
+    equations: Any,
+) -> None:
+    made, x = modules(plan(departures=departures), seed=seed), batch(seed=seed)
+    found = asked(made["vqa"], x)
+    for b in range(3):
+        expected = answered(made, equations, x, b, departures)
+        assert found[b].tolist() == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_a_caption_is_heard_as_far_as_it_goes(
+    plan: Plans, modules: Modules, batch: Batch, equations: Any
+) -> None:
+    made, x = modules(plan()), batch()
+    with torch.no_grad():
+        made["cap"].speak.weight.zero_()  # so that the mark is the first word, if not surely
+        made["cap"].speak.bias.copy_(torch.tensor([0.0, 0.0, 1.0, 0.5, 0.0, 0.0]))
+    told = made["cap"](None, Environment.of(x))
+    assert told[:, 0].argmax(1).tolist() == [END] * 3
+    assert (told[:, 1:] == 0).all()
+    found = asked(made["vqa"], x)
+    for b in range(3):
+        expected = answered(made, equations, x, b, Departures())
+        assert found[b].tolist() == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_the_bias_of_answers_starts_where_it_is_told_to(plan: Plans, modules: Modules) -> None:
+    """The logits of both steps are added, and their biases with them."""
+    torch.manual_seed(0)
+    vqa = modules(plan(departures=Departures(answer_bias=-3.0)), weights=False)["vqa"]
+    assert (2 * vqa.answer.bias).tolist() == pytest.approx([-3.0] * ANSWERS)
+
+
+@pytest.mark.parametrize("without", [("rel",), ("cap",), ("cnt", "cap"), ("obj", "att"), BELOW])
+def test_it_does_without_some_of_its_callees(
+    without: tuple[str, ...], plan: Plans, modules: Modules, batch: Batch
+) -> None:
+    """The paper's ablations of Table 4."""
+    called = tuple(name for name in BELOW if name not in without)
+    vqa = modules(plan(), calls={"vqa": called})["vqa"]
+    assert set(vqa.call_list) == {ATTEND, RESIDUAL, *called}
+    assert vqa.G.scores.out_features == len(called) + 2
+    assert asked(vqa, batch()).isfinite().all()
+
+
+def test_padding_changes_nothing(
+    plan: Plans, modules: Modules, batch: Batch, padded: Callable[..., dict[str, Tensor]]
+) -> None:
+    """Boxes of padding stay zero here: what the counter makes of others is tested with M_cnt."""
+    vqa = modules(plan())["vqa"]
+    usual, more = asked(vqa, batch()), asked(vqa, padded(batch(), in_boxes=False))
+    assert torch.allclose(usual, more, atol=1e-5)
+
+
+def test_rubbish_in_the_boxes_of_padding_changes_nothing_without_counting(
+    plan: Plans, modules: Modules, batch: Batch, padded: Callable[..., dict[str, Tensor]]
+) -> None:
+    vqa = modules(plan(), calls={"vqa": ("rel", "obj", "att", "cap")})["vqa"]
+    usual, more = asked(vqa, batch()), asked(vqa, padded(batch()))
+    assert torch.allclose(usual, more, atol=1e-5)
+
+
+def test_padding_gets_no_attention(plan: Plans, modules: Modules, batch: Batch) -> None:
+    vqa, env = modules(plan())["vqa"], Environment.of(batch())
+    key = vqa.own_query(env)
+    received = vqa.receive(ATTEND, vqa.initial(key, env), vqa.attend(key, env), env)
+    for attention in (received, vqa.first_relation_query(key, env, reach_encoder=True).box):
+        assert (attention[~env.mask] == 0).all()
+        assert torch.allclose(attention.sum(1), torch.ones(3), atol=1e-6)
+
+
+def frozen_below(plan: Plan, modules: Modules, seed: int = 0) -> dict[str, Any]:
+    """All modules in double precision; M_vqa's callees frozen."""
+    made = modules(plan, seed=seed)
+    for module in made.values():
+        module.double()
+    for name in BELOW:
+        made[name].freeze()
+    return made
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_gradient_to_the_question_passes_frozen_callees(
+    seed: int, plan: Plans, modules: Modules, batch: Batch
+) -> None:
+    vqa = frozen_below(plan(), modules, seed)["vqa"]
+    x = batch(there=(3, 2), asked=(2, 3), seed=seed, dtype=torch.float64)
+    env = Environment.of(x)
+    query = vqa.own_query(env).detach().requires_grad_()
+    assert torch.autograd.gradcheck(lambda q: vqa(q, env), (query,))
+
+
+def test_gradient_to_the_weights_of_queries_is_that_of_finite_differences(
+    plan: Plans, modules: Modules, batch: Batch
+) -> None:
+    """Of Q→rel, which acts through M_rel alone, and of the GRU, which asks M_cnt and M_rel."""
+    vqa = frozen_below(plan(), modules)["vqa"]
+    x = batch(there=(3, 2), asked=(2, 3), dtype=torch.float64)
+    query = vqa.own_query(Environment.of(x)).detach()
+    names = ("asking.relation.2.bias", "asking.box.f.0.bias", "think.bias_ih")
+    values = [vqa.get_parameter(name).detach().clone().requires_grad_() for name in names]
+
+    def answer(*changed: Tensor) -> Tensor:
+        weights = dict(zip(names, changed, strict=True))
+        return torch.func.functional_call(vqa, weights, (query, Environment.of(x)))
+
+    assert torch.autograd.gradcheck(answer, tuple(values))
+    gradients = torch.autograd.grad(answer(*values).square().sum(), values)
+    assert all(gradient.abs().sum() > 0 for gradient in gradients)
+
+
+def test_everything_of_its_own_learns_and_nothing_of_its_frozen_callees(
+    plan: Plans, modules: Modules, batch: Batch
+) -> None:
+    made = frozen_below(plan(), modules)
+    made["vqa"].train()
+    asked(made["vqa"], batch(dtype=torch.float64)).square().sum().backward()
+    assert [name for name, p in made["vqa"].named_parameters() if p.grad is None] == []
+    assert all(p.grad is None for name in BELOW for p in made[name].parameters())
+
+
+def test_a_counting_module_that_is_not_frozen_learns_with_it(
+    plan: Plans, modules: Modules, batch: Batch
+) -> None:
+    """The paper fine-tunes M_cnt alone, through what M_vqa hears of it."""
+    made = modules(plan(), frozen=BELOW)
+    made["cnt"].unfreeze()
+    asked(made["vqa"], batch()).square().sum().backward()
+    learned = made["cnt"].asking.attention.parameters()
+    assert sum(p.grad.abs().sum() for p in learned) > 0
+    assert all(p.grad is None for n in ("obj", "att", "rel", "cap") for p in made[n].parameters())
+
+
+def test_sharing_is_using_the_counting_modules_own_parts(
+    plan: Plans, modules: Modules, batch: Batch, parameters: Callable[[nn.Module], int]
+) -> None:
+    calls = {"cnt": ("rel", "obj", "att")}
+    made, x = modules(plan(), calls=calls), batch()
+    vqa, cnt = made["vqa"], made["cnt"]
+    before, own = parameters(vqa), parameters(vqa.asking)
+    vqa.asking.load_state_dict(cnt.asking.state_dict())
+    copied = asked(vqa, x)
+    vqa.share("cnt")
+    assert vqa.shares == "cnt"
+    assert parameters(vqa) == before - own  # borrowed, so neither counted nor saved twice
+    assert not any(name.startswith("asking") for name in vqa.state_dict())
+    assert torch.equal(asked(vqa, x), copied)
+    with torch.no_grad():
+        cnt.asking.attention.f[0].weight.mul_(-1)
+    assert not torch.allclose(asked(vqa, x), copied, atol=1e-4)
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=KeyError,
+    reason="M_cnt's Ω describes regions with M_vqa's callees, among which M_att may be missing",
+)
+@pytest.mark.parametrize("called", [("cnt",), ("cnt", "obj")])
+def test_sharing_does_not_need_all_that_the_counting_module_calls(
+    called: tuple[str, ...], plan: Plans, modules: Modules, batch: Batch
+) -> None:
+    made = modules(plan(), calls={"cnt": ("rel", "obj", "att"), "vqa": called})
+    made["vqa"].share("cnt")
+    assert asked(made["vqa"], batch()).isfinite().all()
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=KeyError,
+    reason="the widths of answers are listed for the paper's callees only",
+)
+def test_a_callee_of_a_users_own_is_heard_last(plan: Plans, modules: Modules, batch: Batch) -> None:
+    made = modules(plan())
+    callees = {"obj": made["obj"], "mine": ObjectModule(plan(), {})}
+    vqa = AnswerModule(plan(), callees).eval()
+    assert vqa.call_list == (ATTEND, "obj", RESIDUAL, "mine")
+    assert asked(vqa, batch()).shape == (3, ANSWERS)
+
+
+@pytest.mark.parametrize(
+    "gates",
+    [Gates(kind="hard", top=1), Gates(kind="hard", top=2), Gates(kind="hard", threshold=0.2)],
+)
+def test_behind_hard_gates_callees_hear_from_those_who_want_them(
+    gates: Gates, plan: Plans, modules: Modules, batch: Batch
+) -> None:
+    closed = 0
+    for seed in range(4):
+        made = modules(plan(gates=gates), seed=seed)
+        vqa = made["vqa"]
+        with torch.no_grad():
+            vqa.G.scores.weight.mul_(4)  # so that samples differ in what they want
+        x = batch(there=(5, 3, 4, 2, 5), asked=(4, 2, 3, 1, 4), seed=seed)
+        wanted: list[dict[str, Tensor]] = []
+        rows: dict[str, list[int]] = {"cnt": [], "cap": []}  # whom nobody else calls
+        hooks = [vqa.G.register_forward_hook(lambda m, args, out, w=wanted: w.append(out))]
+        for name, seen in rows.items():
+            note = made[name].register_forward_hook
+            hooks.append(note(lambda m, args, out, seen=seen: seen.append(len(out))))
+        sparse = asked(vqa, x)
+        for hook in hooks:
+            hook.remove()
+        for name, seen in rows.items():
+            asking = [int((gate[name] > 0).sum()) for gate in wanted]
+            assert len(asking) == 2
+            assert seen == [count for count in asking if count]
+            closed += sum(count < 5 for count in asking)
+        vqa.training = True  # asks everybody; its receivers stay as they are
+        assert torch.allclose(sparse, asked(vqa, x), atol=1e-5)
+    assert closed > 0
+
+
+def test_while_it_learns_all_callees_are_asked_behind_hard_gates(
+    plan: Plans, modules: Modules, batch: Batch
+) -> None:
+    made = modules(plan(gates=Gates(kind="hard")), frozen=BELOW)
+    vqa = made["vqa"].train()
+    rows: list[int] = []
+    made["cap"].register_forward_hook(lambda m, args, out: rows.append(len(out)))
+    asked(vqa, batch()).square().sum().backward()
+    assert rows == [3, 3]
+    assert vqa.G.scores.weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("reach", [False, True])
+def test_supervision_of_the_query_reaches_the_encoder_only_when_told(
+    reach: bool, plan: Plans, modules: Modules, batch: Batch
+) -> None:
+    vqa, env = modules(plan())["vqa"], Environment.of(batch())
+    query = vqa.first_relation_query(vqa.own_query(env), env, reach_encoder=reach)
+    (query.box[:, 0].sum() + query.relation[:, 0].sum()).backward()
+    assert all((p.grad is not None) == reach for p in vqa.asking.question.parameters())
+
+
+def test_a_batch_without_a_question_is_refused(plan: Plans, modules: Modules, batch: Batch) -> None:
+    x = {name: value for name, value in batch().items() if name != "question"}
+    with pytest.raises(UserError, match="no field 'question'"):
+        asked(modules(plan())["vqa"], x)
