@@ -78,7 +78,7 @@ def _experience(
     splits = {
         split: Samples.whole(store, split, task)
         for split in store.splits
-        if task.name in store.tasks(split)
+        if task.table_name in store.tasks(split)
     }
     for needed in ("train", "val", "test"):
         if needed not in splits:

@@ -88,6 +88,12 @@ class Batches(Dataset[Batch]):
     def __len__(self) -> int:
         return len(self._scene)
 
+    def holds(self, sample: Tensor, scene: Tensor) -> bool:
+        """Whether these numbers of samples and of their scenes belong to this data set."""
+        if int(sample.max()) >= len(self):
+            return False
+        return bool((self._scene[sample] + self.scenes.first == scene).all())
+
     def __getitem__(self, index: int | Rows | Tensor) -> Batch:
         """Return one sample, or a batch of samples."""
         if isinstance(index, (int, np.integer)):

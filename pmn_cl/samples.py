@@ -36,7 +36,7 @@ class Samples:
                 "batch has already; name it otherwise"
             )
         asked = (*task.query, *task.target, *task.scored)
-        needed = {SCENES: ENVIRONMENT, task.name: ("scene", *asked)}
+        needed = {SCENES: ENVIRONMENT, task.table_name: ("scene", *asked)}
         for name, columns in needed.items():
             table = store.table(split, name)
             missing = [column for column in columns if column not in table]
@@ -66,7 +66,7 @@ class _Columns(Mapping[str, NDArray[Any]]):
     """The columns of some rows, as a mapping that reads lazily."""
 
     def __init__(self, samples: Samples) -> None:
-        self._table = samples.store.table(samples.split, samples.task.name)
+        self._table = samples.store.table(samples.split, samples.task.table_name)
         self._rows = samples.rows
 
     def __getitem__(self, name: str) -> NDArray[Any]:

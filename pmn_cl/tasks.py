@@ -41,6 +41,12 @@ class Task(ABC):
     scored: ClassVar[tuple[str, ...]] = ()  # further columns that ``score`` needs
     metric: ClassVar[str]  # the primary one among the keys of ``score``
     outputs: ClassVar[str | None] = None  # the list of a store's names that outputs are over
+    table: ClassVar[str] = ""  # the store's table of samples, where it is another task's
+
+    @property
+    def table_name(self) -> str:
+        """Return the table that the samples are in."""
+        return self.table or self.name
 
     @abstractmethod
     def score(self, predictions: NDArray[Any], columns: Columns, names: Names) -> dict[str, float]:

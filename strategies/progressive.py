@@ -155,6 +155,12 @@ class Progressive(TaskTemplate):
                 called = ", ".join(callees) or "none"
                 raise UserError(f"finetune: {name!r} is not called by 'vqa', only {called}")
             module = callees[name]
+            others = [k for k in self.network.learned if name in self.network[k].callees]
+            if others and not self.options.keep_old:
+                raise UserError(
+                    f"finetune: {name!r} is called by {', '.join(others)}, which would change with "
+                    "it; `keep_old: true` tunes a copy"
+                )
             if self.options.keep_old:
                 module = copy.deepcopy(module)  # which borrows the same callees
                 module.callees = callees[name].callees

@@ -63,6 +63,9 @@ class RandomQuestions:
     def __len__(self) -> int:
         return len(self.scenes)
 
+    def holds(self, sample: Tensor, scene: Tensor) -> bool:
+        return True
+
     def __getitem__(self, rows: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         x = {**self.scenes.take(rows), "scene": rows, "sample": rows}
         y = {"answers": self._answer[rows], "scores": torch.ones(len(rows), 1)}

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from pmn_cl.errors import UserError
 from pmn_cl.modules.asking import Asking
 from pmn_cl.modules.caption import soft_sentence
 from pmn_cl.modules.compositional import ATTEND, RESIDUAL, CompositionalModule, ScratchPad
@@ -45,15 +46,16 @@ class AnswerModule(CompositionalModule):
         self.call_list = tuple(k for k in [*order, *others] if k in mine or k in callees)
         shape, sizes = plan.shape, plan.sizes
         hidden, words = sizes.hidden, shape.count("caption words")
-        self.asking = Asking(plan, callees)  # Ω, Q_{→rel}
+        self.own_asking: Asking | None = Asking(plan, callees)  # Ω, Q_{→rel}
         maps = [k for k in self.call_list if k in _MAPS]
         told = [k for k in self.call_list if k not in _MAPS]
         self.G = Importance(hidden, [maps, told], plan.gates)
         self.think = nn.GRUCell(hidden, hidden)  # I, U
         self.delta = perceptron(shape.region, hidden, hidden)  # Δ
-        heard = {"obj": sizes.terminal, "att": sizes.terminal, RESIDUAL: hidden}
-        heard |= {"cnt": shape.count("counts"), "cap": sizes.word}
-        self.R = nn.ModuleDict({_part(k): receiver(heard[k], hidden) for k in told})
+        widths = {RESIDUAL: hidden, "cap": sizes.word}
+        self.R = nn.ModuleDict(
+            {_part(k): receiver(widths.get(k) or callees[k].answer_width, hidden) for k in told}
+        )
         if "cap" in callees:
             self.words = nn.Embedding(words, sizes.word, padding_idx=0)
             self.listen = SoftAttention(hidden, sizes.word, sizes.attention)
@@ -61,6 +63,13 @@ class AnswerModule(CompositionalModule):
         self.of_knowledge = GatedTanh(hidden, hidden)
         self.answer = nn.Linear(hidden, shape.count("answers"))
         nn.init.constant_(self.answer.bias, plan.departures.answer_bias / _STEPS)
+
+    @property
+    def asking(self) -> Asking:
+        """Return the question encoder, Ω and Q→rel: its own, or borrowed from a callee."""
+        found = self.own_asking if self.shares is None else self.callees[self.shares].asking
+        assert isinstance(found, Asking)
+        return found
 
     def own_query(self, env: Environment) -> Tensor:
         """Return the question vector."""
@@ -107,9 +116,13 @@ class AnswerModule(CompositionalModule):
 
     def share(self, callee: str) -> None:
         """Use the encoder, Ω and Q→rel of M_cnt: borrowed, not owned."""
-        self.shares = callee
-        del self.asking
-        self.__dict__["asking"] = self.callees[callee].asking
+        unknown = [k for k in self.callees[callee].callees if k not in self.callees]
+        if unknown:
+            raise UserError(
+                f"M_vqa cannot share with M_{callee}, which calls {', '.join(unknown)}: name these "
+                "in M_vqa's call list, too, or use `asking: own`"
+            )
+        self.shares, self.own_asking = callee, None
 
     def attend(self, query: Tensor, env: Environment) -> Tensor:
         """Ω: where to look."""

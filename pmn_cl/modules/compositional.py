@@ -93,7 +93,7 @@ class CompositionalModule(TaskModule):
         return False
 
     def _unwanted(self, k: str, g: Importances) -> bool:
-        """Whether no sample wants to hear from a callee; only hard gates ever close."""
+        """Whether no sample wants to hear from a callee: its gate is shut for all of them."""
         return k in g and k in self.callees and not self.training and not bool(g[k].any())
 
     def _call(self, k: str, query: Any, g: Importances, t: int, env: Environment) -> Tensor:

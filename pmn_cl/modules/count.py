@@ -31,6 +31,7 @@ class CountModule(CompositionalModule):
         self.asking = Asking(plan, callees)  # Ω, Q_{→rel}
         self.G = Importance(plan.sizes.hidden, [self.call_list], plan.gates)
         most = plan.shape.count("counts") - 1
+        self.answer_width = most + 1
         self.counter = Counter(most)  # Ψ
         departures = plan.departures
         self.scale = self.level = None
@@ -93,7 +94,9 @@ class CountModule(CompositionalModule):
     def predict(self, states: list[Tensor], query: Tensor, env: Environment) -> Tensor:
         """Ψ: count what s² attends to; the scores of 0 … 12 (B, 13)."""
         attention = states[1].masked_fill(~env.mask, -torch.inf)
-        counted: Tensor = self.counter(env.boxes.transpose(1, 2), attention)
+        # The counter's confidence looks at all boxes: padding must be as if it were not there.
+        boxes = env.boxes.masked_fill(~env.mask[:, :, None], 0)
+        counted: Tensor = self.counter(boxes.transpose(1, 2), attention)
         return counted
 
     def first_relation_query(

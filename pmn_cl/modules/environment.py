@@ -51,6 +51,8 @@ class Environment:
         regions, boxes, mask = (fields.pop(name) for name in ("regions", "boxes", "mask"))
         if regions.shape[1] == 0 or not bool(mask.any(1).all()):
             raise UserError("a scene has no regions: modules need at least one to look at")
+        if regions.dtype == torch.float16:  # as large stores keep them
+            regions = regions.float()
         return cls(regions, boxes, mask, fields, memory, trace, task)
 
     def __getitem__(self, name: str) -> Tensor:
@@ -142,7 +144,7 @@ class Memory:
         self._limit = limit
         self._scenes: dict[int, Scenes] = {}  # by their first scene
         self._samples: dict[tuple[str, int], Batches] = {}  # by task and first scene
-        self._tables: dict[str, _Table] = {}
+        self._tables: dict[str, _Table | None] = {}  # None: no room
 
     def attach(self, scenes: Scenes) -> None:
         """Let the scenes of a split be remembered."""
@@ -176,7 +178,7 @@ class Memory:
         """Return findings about the samples of a batch: what was asked, and of which scene."""
         scenes = self._scenes_of(env)
         batches = self._samples.get((env.task, scenes.first)) if scenes is not None else None
-        if scenes is None or batches is None:
+        if scenes is None or batches is None or not batches.holds(env["sample"], env["scene"]):
             return find(env)
 
         def look(rows: Tensor) -> Tensor:
@@ -190,14 +192,15 @@ class Memory:
         self, place: str, number: Tensor, count: int, look: Callable[[Tensor], Tensor]
     ) -> Tensor | None:
         """Return what is known by these numbers, after looking at what is not; or no room."""
-        table = self._tables.get(place)
-        if table is None:
+        if place not in self._tables:
             with torch.no_grad():
                 example = look(torch.arange(1))
             size = example.numel() * example.element_size() * count
-            if self._size() + size > self._limit:
-                return None
-            table = self._tables[place] = _Table.like(example, count)
+            room = self._size() + size <= self._limit
+            self._tables[place] = _Table.like(example, count) if room else None
+        table = self._tables[place]
+        if table is None:
+            return None
         for block in torch.unique(number[~table.known[number]] // _BLOCK).tolist():
             rows = torch.arange(block * _BLOCK, min((block + 1) * _BLOCK, count))
             with torch.no_grad():
@@ -213,7 +216,8 @@ class Memory:
         return None
 
     def _size(self) -> int:
-        return sum(t.values.numel() * t.values.element_size() for t in self._tables.values())
+        kept = [table.values for table in self._tables.values() if table is not None]
+        return sum(values.numel() * values.element_size() for values in kept)
 
 
 @dataclass

@@ -34,6 +34,7 @@ class TaskModule(nn.Module):
     """
 
     task: ClassVar[str]  # the task it is made for
+    answer_width: int  # of the vector that it answers with, where M_vqa is to hear it
     vocabulary: ClassVar[tuple[str, ...]] = ()  # the lists of a world's names that it is over
     hears: ClassVar[tuple[str, ...]] = ()  # targets that it hears while it learns, as a pupil does
 
@@ -96,8 +97,10 @@ def digest_of_tensors(tensors: Mapping[str, Tensor]) -> str:
 
 
 def identity_of(module: TaskModule) -> str:
-    """Return a digest of a module and of everything that it calls."""
-    found = hashlib.sha256(digest_of(module).encode())
+    """Return a digest of a module, of how it works, and of everything that it calls."""
+    plan, kind = module.plan, type(module)
+    works = f"{kind.__qualname__} {plan.gates} {plan.departures} {module.shares}"
+    found = hashlib.sha256(f"{digest_of(module)} {works}".encode())
     for name, callee in sorted(module.callees.items()):
         found.update(f"{name} {callee.identity or identity_of(callee)}".encode())
     return found.hexdigest()

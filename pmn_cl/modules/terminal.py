@@ -17,6 +17,7 @@ class TerminalModule(TaskModule):
 
     def __init__(self, plan: Plan, callees: Mapping[str, TaskModule]) -> None:
         super().__init__(plan, callees)
+        self.answer_width = plan.sizes.terminal
         self.project = nn.Linear(plan.shape.region, plan.sizes.terminal)
         self.classifier = nn.Linear(plan.sizes.terminal, plan.shape.count(self.labels))
 

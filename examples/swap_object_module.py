@@ -1,0 +1,46 @@
+"""Plug and play: put a worse and a better M_obj below modules that were learned, untouched.
+
+    python examples/swap_object_module.py MODULES
+
+MODULES is a folder of learned modules. A new M_obj learns from the same samples, for fewer or for
+more epochs; every module above is scored with it in place, and none is trained again.
+"""
+
+import click
+import torch
+
+from benchmarks.stream import Stream
+from pmn_cl.spec import find_stream, load_spec
+from strategies.progressive import PmnOptions, Progressive
+
+EPOCHS = {"worse": 1, "better": 40}
+
+
+@click.command()
+@click.argument("modules")
+@click.option("--split", default="test", show_default=True)
+def main(modules: str, split: str) -> None:
+    """Score all tasks with each M_obj."""
+    torch.set_num_threads(1)
+    spec = load_spec(find_stream("stream.yaml")[0])
+    benchmark = Stream.open(spec, seed=0).as_avalanche()
+    pmn = Progressive(options=PmnOptions(start_from=[modules]))
+    for experience in benchmark.train_stream:
+        pmn.train(experience, eval_streams=[])
+    print_scores("as learned", pmn, benchmark.streams[split])
+    train, val = benchmark.train_stream[0], benchmark.streams["val"][0]
+    for name, epochs in EPOCHS.items():
+        learner = Progressive(options=PmnOptions(training={"obj": {"epochs": epochs}}), seed=1)
+        learner.learn(train, val)
+        pmn.network.replace("obj", learner.network["obj"])
+        print_scores(f"{name} M_obj", pmn, benchmark.streams[split])
+
+
+def print_scores(what: str, pmn: Progressive, stream) -> None:
+    """Print the primary metric of every task."""
+    scores = {test.task.name: pmn.score(test)[test.task.metric] for test in stream}
+    print(f"{what:<14}" + "  ".join(f"{task} {score:.3f}" for task, score in scores.items()))
+
+
+if __name__ == "__main__":
+    main()
