@@ -37,7 +37,7 @@ class ModuleNetwork(nn.Module):
         self.learned[name] = module
 
     def replace(self, name: str, module: TaskModule) -> None:
-        """Put a frozen module of the same interface in another's place, for all its callers.
+        """Put a module of the same interface in another's place, for all its callers; it is frozen.
 
         Nobody is trained again; callers answer through the new module from now on.
         """
@@ -46,11 +46,10 @@ class ModuleNetwork(nn.Module):
             ours, theirs = (attrgetter(what)(m) for m in (old, module))
             if ours != theirs:
                 raise UserError(f"{name!r} cannot be replaced: its {what} is {ours}, not {theirs}")
+        module.freeze()
         self.learned[name] = module
         for other in map(self.__getitem__, self.learned):
             other.callees = {k: module if m is old else m for k, m in other.callees.items()}
-        for other in map(self.__getitem__, self.learned):  # callees come before their callers
-            other.freeze()
 
     def forward(
         self,

@@ -42,7 +42,7 @@ class TaskModule(nn.Module):
         super().__init__()
         self.plan = plan
         self.callees = dict(callees)  # a dict, so that torch does not take them for parts
-        self.identity: str | None = None  # of a frozen module: its digest and its callees'
+        self._frozen: str | None = None  # a frozen module's digest, and how it works
         self.shares: str | None = None  # the callee whose parts it uses as its own
 
     @abstractmethod
@@ -67,17 +67,25 @@ class TaskModule(nn.Module):
         self.eval()
         for parameter in self.parameters():
             parameter.grad = None
-        self.identity = identity_of(self)
+        self._frozen = _description(self)
+
+    @property
+    def identity(self) -> str | None:
+        """Return a digest of the module and of all that it calls; none while one of them learns."""
+        below = [(name, callee.identity) for name, callee in sorted(self.callees.items())]
+        if self._frozen is None or any(identity is None for _, identity in below):
+            return None
+        return _hash(self._frozen, below)
 
     def unfreeze(self) -> None:
         """Learn again."""
-        self.identity = None
+        self._frozen = None
         self.requires_grad_(True)
         self.train()
 
     def train(self, mode: bool = True) -> TaskModule:
         """Go into training mode, unless frozen."""
-        super().train(mode and self.identity is None)
+        super().train(mode and self._frozen is None)
         return self
 
 
@@ -97,10 +105,16 @@ def digest_of_tensors(tensors: Mapping[str, Tensor]) -> str:
 
 
 def identity_of(module: TaskModule) -> str:
-    """Return a digest of a module, of how it works, and of everything that it calls."""
-    plan, kind = module.plan, type(module)
-    works = f"{kind.__qualname__} {plan.gates} {plan.departures} {module.shares}"
-    found = hashlib.sha256(f"{digest_of(module)} {works}".encode())
-    for name, callee in sorted(module.callees.items()):
-        found.update(f"{name} {callee.identity or identity_of(callee)}".encode())
-    return found.hexdigest()
+    """Work a module's identity out anew, whether it is frozen or not."""
+    below = [(name, identity_of(callee)) for name, callee in sorted(module.callees.items())]
+    return _hash(_description(module), below)
+
+
+def _description(module: TaskModule) -> str:
+    """Return a module's digest and how it works: equal gates answer otherwise than learned ones."""
+    plan, kind = module.plan, type(module).__qualname__
+    return f"{digest_of(module)} {kind} {plan.gates} {plan.departures} {module.shares}"
+
+
+def _hash(description: str, below: list[tuple[str, str | None]] | list[tuple[str, str]]) -> str:
+    return hashlib.sha256(f"{description} {below}".encode()).hexdigest()

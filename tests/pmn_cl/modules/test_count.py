@@ -169,10 +169,6 @@ def test_padding_changes_nothing(
     assert torch.allclose(usual, more, atol=1e-5)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="the counter's confidence takes the mean of |f(D) − ½| over the boxes of padding too",
-)
 def test_rubbish_in_the_boxes_of_padding_changes_nothing(
     plan: Plans, modules: Modules, batch: Batch, padded: Callable[..., dict[str, Tensor]]
 ) -> None:

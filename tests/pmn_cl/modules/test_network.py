@@ -260,10 +260,6 @@ def test_other_samples_by_the_same_numbers_are_not_mixed_up(
             assert torch.allclose(network(x, "vqa"), plain(x, "vqa"), atol=1e-5)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="`sample` is a place among a batch's own samples, looked up among those attached",
-)
 def test_samples_that_were_not_attached_are_not_taken_for_others(
     digits: Store, modules: Modules
 ) -> None:
@@ -276,10 +272,6 @@ def test_samples_that_were_not_attached_are_not_taken_for_others(
     assert torch.allclose(found, expected, atol=1e-5)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a frozen module keeps the identity that it had before its callee changed",
-)
 def test_what_a_frozen_module_remembers_follows_a_callee_that_learns_again(
     digits: Store, modules: Modules
 ) -> None:
@@ -341,10 +333,6 @@ def test_a_module_of_another_shape_cannot_replace_one(plan: Plans, modules: Modu
         network.replace("obj", modules(plan())["att"])
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="M_vqa goes on with the question encoder, Ω and Q→rel of the M_cnt that was replaced",
-)
 def test_parts_that_are_shared_with_a_replaced_module_are_those_of_the_new_one(
     plan: Plans, modules: Modules, batch: Batch
 ) -> None:

@@ -24,16 +24,16 @@ class Pair(NamedTuple):
 def test_depth_is_that_outside_of_what_is_entered() -> None:
     trace = Trace()
     with trace.inside() as outer, trace.inside() as inner:
-        assert (outer, inner) == (0, 1)
+        assert (outer, inner) == ((0, 1), (1, 2))  # depth, and number in the order of asking
     with trace.inside() as again:
-        assert again == 0
+        assert again == (0, 3)
 
 
 def test_depth_is_right_again_after_an_error() -> None:
     trace = Trace()
     with pytest.raises(ValueError, match="lost"), trace.inside():
         raise ValueError("lost")
-    with trace.inside() as depth:
+    with trace.inside() as (depth, _):
         assert depth == 0
 
 
@@ -99,7 +99,10 @@ def test_a_samples_calls_survive_json(told: tuple[Trace, Tensor, Tensor]) -> Non
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     assert len(data) == len(trace.calls)
     asked = next(call for call in data if (call["caller"], call["callee"]) == ("vqa", "rel"))
-    assert set(asked) == {"caller", "callee", "step", "depth", "gate", "query", "output"}
+    assert set(asked) == {
+        *("caller", "callee", "step", "depth", "number"),
+        *("gate", "query", "output"),
+    }
     assert set(asked["query"]) == {"box", "relation"}
     assert sum(asked["query"]["box"]) == pytest.approx(1, abs=1e-5)
     expected = trace.of("vqa", "rel")[0].output[1].tolist()
