@@ -121,9 +121,9 @@ class Progressive(TaskTemplate):
             loss = loss + self.departures.count_distance * count_distance(outputs, y["count"])
         return outputs, loss
 
-    def save(self, folder: Path) -> list[Path]:
+    def save(self, folder: str | Path) -> list[Path]:
         """Keep every module that was learned, each in a file of its own."""
-        return [library.save(self.network[n], card, folder) for n, card in self.cards.items()]
+        return [library.save(self.network[n], c, Path(folder)) for n, c in self.cards.items()]
 
     def _known_module(self, lesson: Lesson, callees: Mapping[str, TaskModule]) -> TaskModule | None:
         """Return the module to start from, where one was given for this task."""

@@ -52,10 +52,12 @@ class AnswerModule(CompositionalModule):
         self.G = Importance(hidden, [maps, told], plan.gates)
         self.think = nn.GRUCell(hidden, hidden)  # I, U
         self.delta = perceptron(shape.region, hidden, hidden)  # Δ
-        widths = {RESIDUAL: hidden, "cap": sizes.word}
-        self.R = nn.ModuleDict(
-            {_part(k): receiver(widths.get(k) or callees[k].answer_width, hidden) for k in told}
-        )
+        widths = {k: callee.answer_width for k, callee in callees.items()}
+        widths |= {RESIDUAL: hidden, "cap": sizes.word}
+        silent = [k for k in told if not widths[k]]
+        if silent:
+            raise UserError(f"M_vqa cannot call {silent[0]!r}: its module has no answer_width")
+        self.R = nn.ModuleDict({_part(k): receiver(widths[k], hidden) for k in told})
         if "cap" in callees:
             self.words = nn.Embedding(words, sizes.word, padding_idx=0)
             self.listen = SoftAttention(hidden, sizes.word, sizes.attention)

@@ -34,7 +34,7 @@ class TaskModule(nn.Module):
     """
 
     task: ClassVar[str]  # the task it is made for
-    answer_width: int  # of the vector that it answers with, where M_vqa is to hear it
+    answer_width: int = 0  # of the vector that it answers with, where M_vqa is to hear it
     vocabulary: ClassVar[tuple[str, ...]] = ()  # the lists of a world's names that it is over
     hears: ClassVar[tuple[str, ...]] = ()  # targets that it hears while it learns, as a pupil does
 
