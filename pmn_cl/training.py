@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 class TrainingSettings(BaseModel):
     """Adam's settings for one task, and for how long."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     learning_rate: float = Field(gt=0)
     batch_size: int = Field(ge=1)
@@ -32,6 +32,20 @@ class TrainingSettings(BaseModel):
         if self.schedule == "cosine":
             rate *= 0.5 * (1 + math.cos(math.pi * step / steps))
         return rate
+
+
+class TrainingChanges(BaseModel):
+    """What a stream's YAML changes about a task's settings; all that a new task needs."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    learning_rate: float | None = Field(default=None, gt=0)
+    batch_size: int | None = Field(default=None, ge=1)
+    epochs: int | None = Field(default=None, ge=1)
+    least_steps: int | None = Field(default=None, ge=0)
+    schedule: Literal["constant", "cosine"] | None = None
+    warmup: int | None = Field(default=None, ge=0)
+    clip: float | None = Field(default=None, gt=0)
 
 
 def _settings(**common: Any) -> dict[str, TrainingSettings]:

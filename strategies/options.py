@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from pmn_cl.modules.sizes import Departures, Gates
 from pmn_cl.strategy import Options
+from pmn_cl.training import TrainingChanges
 
 
 class PmnOptions(Options):
@@ -26,6 +27,6 @@ class PmnOptions(Options):
     )  # tasks whose query [b, r] to M_rel is supervised
     supervision: float = Field(default=0.5, ge=0)  # its weight in the loss
     modules: dict[str, str] = Field(default_factory=dict)  # package.module:Name, by task
-    training: dict[str, dict[str, Any]] = Field(default_factory=dict)  # changes, by task
+    training: dict[str, TrainingChanges] = Field(default_factory=dict)  # by task
     start_from: list[str] = Field(default_factory=list)  # files or folders of learned modules
     memory: bool = True  # keep what frozen modules find out about a scene

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 from torch import Tensor, nn
 from torch.nn.functional import smooth_l1_loss
 
@@ -25,6 +26,7 @@ from pmn_cl.modules.relation import RelationQuery, relation_code
 from pmn_cl.modules.sizes import DEPARTURES, SIZES, Departures, WorldShape
 from pmn_cl.modules.task_module import Plan, TaskModule
 from pmn_cl.strategy import Lesson
+from pmn_cl.tasks import Task
 from pmn_cl.training import TRAINING, TrainingSettings
 from strategies.options import PmnOptions
 from strategies.template import Progress, TaskTemplate
@@ -51,7 +53,12 @@ class Progressive(TaskTemplate):
         self.memory = Memory() if self.options.memory else None
         self.network = ModuleNetwork(self.memory)
         self.cards: dict[str, library.Card] = {}
-        self._given = [path for given in self.options.start_from for path in _module_files(given)]
+        self._given = {
+            path: library.read_card(path)
+            for given in self.options.start_from
+            for path in _module_files(given)
+        }
+        self._tasks: dict[str, Task] = {}  # learned so far
         super().__init__(
             network=self.network,
             settings=_training(self.options),
@@ -63,6 +70,7 @@ class Progressive(TaskTemplate):
 
     def prepare(self, lesson: Lesson) -> None:
         """Build the module of a task on top of those it calls."""
+        self._tasks[lesson.task.name] = lesson.task
         callees = {name: self.network[name] for name in lesson.calls}
         known = self._known_module(lesson, callees)
         if known is not None:
@@ -93,12 +101,14 @@ class Progressive(TaskTemplate):
             module = self.network[name]
             if any(module is learned for learned in self._learning):
                 new = module is self._learning[0]
+                task = lesson.task if new else self._tasks[module.task]
                 self.cards[name] = library.card_of(
                     module,
-                    level=lesson.task.level if new else self.cards["cnt"].level,
+                    level=task.level,
                     data=lesson.samples.store.digest,
-                    metric=lesson.task.metric,
-                    score=self.validation_scores.get(lesson.task.name) if new else None,
+                    metric=task.metric,
+                    score=self.validation_scores.get(task.name) if new else None,
+                    tuned_for=None if new else lesson.task.name,
                 )
 
     def look_at(self, lesson: Lesson) -> None:
@@ -127,13 +137,27 @@ class Progressive(TaskTemplate):
 
     def _known_module(self, lesson: Lesson, callees: Mapping[str, TaskModule]) -> TaskModule | None:
         """Return the module to start from, where one was given for this task."""
-        for path in self._given:
-            card = library.read_card(path)
-            if card.task == lesson.task.name and set(card.calls) == set(lesson.calls):
+        for path, card in self._given.items():
+            alike = card.task == lesson.task.name and set(card.calls) == set(lesson.calls)
+            if alike and card.tuned_for is None:
                 library.check_world(card, self._plan(lesson).shape, str(path))
                 self.cards[card.task] = card
-                return library.load(path, callees)
+                return library.load(path, {**callees, **self._tuned_callees(card, callees)})
         return None
+
+    def _tuned_callees(
+        self, card: library.Card, callees: Mapping[str, TaskModule]
+    ) -> dict[str, TaskModule]:
+        """Return the callees that were tuned for a module and kept beside the old ones."""
+        tuned = {}
+        for path, other in self._given.items():
+            if other.tuned_for == card.task and other.identity in card.calls.values():
+                below = self.network[other.task].callees if other.task in self.network else {}
+                tuned[other.task] = library.load(path, {**callees, **below})
+                name = f"{other.task} of {card.task}"
+                self.network.add(name, tuned[other.task])
+                self.cards[name] = other
+        return tuned
 
     def _plan(self, lesson: Lesson) -> Plan:
         store = lesson.samples.store
@@ -174,10 +198,18 @@ class Progressive(TaskTemplate):
         counting = module.callees.get("cnt")
         if not isinstance(counting, CountModule):
             return  # nothing to take: M_vqa learns its own
-        if self.options.asking == "shared":
+        if not module.asking.fits(counting.asking):
+            raise UserError(
+                f"M_vqa calls {', '.join(module.callees)} but M_cnt {', '.join(counting.callees)}: "
+                "they cannot have the same Ω and Q→rel; use `asking: own`, or call lists that "
+                "agree on rel, obj and att"
+            )
+        if self.options.asking == "copies":
+            module.asking.load_state_dict(counting.asking.state_dict())
+        elif counting in self._learning:
             module.share("cnt")
         else:
-            module.asking.load_state_dict(counting.asking.state_dict())
+            raise UserError("`asking: shared` trains M_cnt's parts: it needs `finetune: [cnt]`")
 
 
 def _module_files(given: str) -> list[Path]:
@@ -217,5 +249,10 @@ def _training(options: PmnOptions) -> dict[str, TrainingSettings]:
     settings = dict(TRAINING[options.size])
     for task, changes in options.training.items():
         usual = settings[task].model_dump() if task in settings else {}
-        settings[task] = TrainingSettings.model_validate({**usual, **changes})
+        changed = {**usual, **changes.model_dump(exclude_none=True)}
+        try:
+            settings[task] = TrainingSettings.model_validate(changed)
+        except ValidationError as error:
+            missing = ", ".join(str(item["loc"][0]) for item in error.errors())
+            raise UserError(f"training of the new task {task!r} needs {missing}") from None
     return settings

@@ -28,6 +28,7 @@ from pmn_cl.training import TrainingSettings
 import_avalanche()
 
 from avalanche.training.templates import SupervisedTemplate  # noqa: E402
+from avalanche.training.templates.base_sgd import PeriodicEval  # noqa: E402
 
 _ANSWERED_AT_ONCE = 512  # samples
 
@@ -78,6 +79,10 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
                 plugins=list(plugins),
                 evaluator=None,
             )
+        # Idle without metrics and periodic evaluation, they would still be asked 12 times a step.
+        idle: list[Any] = [self.evaluator]
+        idle += [plugin for plugin in self.plugins if isinstance(plugin, PeriodicEval)]
+        self.plugins: list[Any] = [p for p in self.plugins if not any(p is i for i in idle)]
 
     # What a subclass says.
 
@@ -167,6 +172,13 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         rate = self.settings[lesson.task.name].learning_rate
         self.optimizer = torch.optim.Adam(learning, lr=rate, fused=True)
 
+    def _unpack_minibatch(self) -> None:
+        """Move the batch to the device; TensorDicts take long to find out that they are there."""
+        if self.device.type != "cpu":
+            super()._unpack_minibatch()
+        else:
+            self.mbatch: Any = list(self.mbatch)
+
     def forward(self) -> Tensor:
         """Return the outputs of the batch; its loss comes along."""
         x, y = self.mb_x, self.mb_y
@@ -241,10 +253,11 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         with torch.no_grad():
             self.model(self.mb_x, task, teacher=self.mb_y, trace=trace)
         guilty = [c for c in trace.calls if not bool(c.output.isfinite().all())]
-        first = f"{guilty[0].callee}, called by M_{guilty[0].caller}," if guilty else f"M_{task}"
+        first = f"{guilty[0].callee}, called by M_{guilty[0].caller}" if guilty else f"M_{task}"
         return (
-            f"the loss of the task {task!r} is {float(self._batch_loss)} at step {step}: the first "
-            f"output that is not finite is that of {first}; a smaller learning rate may help"
+            f"the loss of the task {task!r} is {float(self._batch_loss.detach())} at step {step}: "
+            f"the first output that is not finite is that of {first}; a smaller learning rate may "
+            "help"
         )
 
 

@@ -140,16 +140,18 @@ class AnswerModule(CompositionalModule):
         if k in _MAPS:
             return env.softmax(answer)
         if k == "cap":
-            answer = self._listened(s, answer)
+            answer = self._listened(s, answer, env)
         heard: Tensor = self.R[_part(k)](answer)
         return heard
 
-    def _listened(self, s: Reasoning, scores: Tensor) -> Tensor:
+    def _listened(self, s: Reasoning, scores: Tensor, env: Environment) -> Tensor:
         """R_{cap→vqa}: attend over the words of the caption, as far as it goes."""
-        sentence = soft_sentence(scores)  # (B, T, vocabulary)
-        words = sentence @ self.words.weight  # (B, T, word)
-        said = sentence.sum(2) > 0
-        p = self.listen(s.question, words).masked_fill(~said, -torch.inf).softmax(1)
+        # The caption is the same at every step: only what is listened for changes.
+        sentence = env.once(self, "sentence", lambda: soft_sentence(scores))  # (B, T, vocabulary)
+        words = env.once(self, "words", lambda: sentence @ self.words.weight)  # (B, T, word)
+        projected = env.once(self, "g(w)", lambda: self.listen.project(words))
+        p = self.listen.compare(s.question, projected)
+        p = p.masked_fill(sentence.sum(2) == 0, -torch.inf).softmax(1)
         return weighted_sum(p, words)
 
     def update(self, s: Reasoning, V: ScratchPad, g: Importances, env: Environment) -> Reasoning:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from pmn_cl.modules.compositional import CompositionalModule
 from pmn_cl.modules.environment import Environment
 from pmn_cl.modules.layers import QuestionEncoder, SoftAttention, perceptron
 from pmn_cl.modules.relation import RelationQuery, relation_codes
@@ -26,7 +27,8 @@ class Asking(nn.Module):
 
     def __init__(self, plan: Plan, callees: Mapping[str, TaskModule]) -> None:
         super().__init__()
-        self.describers = [k for k, m in callees.items() if isinstance(m, TerminalModule)]
+        terminal = [k for k, m in callees.items() if isinstance(m, TerminalModule)]
+        self.describers = sorted(terminal, key=lambda k: (k != "obj", k))  # in any call order
         shape, sizes = plan.shape, plan.sizes
         data = shape.region + len(self.describers) * sizes.terminal
         hidden = sizes.hidden
@@ -38,13 +40,20 @@ class Asking(nn.Module):
             self.box = SoftAttention(hidden, data, sizes.attention)
             self.relation = perceptron(hidden, hidden, relation_codes(shape.names))
 
-    def attend(self, key: Tensor, env: Environment, owner: TaskModule) -> Tensor:
+    def fits(self, other: Asking) -> bool:
+        """Whether another module's parts can be used in the place of these."""
+        same = (self.box is None) == (other.box is None)
+        return same and self.describers == other.describers
+
+    def attend(self, key: Tensor, env: Environment, owner: CompositionalModule) -> Tensor:
         """Ω: the logits (B, N) of all regions."""
         project = self.attention.project
         projected = env.recall(owner, "Ω", lambda seen: project(self._described(seen, owner)))
         return self.attention.compare(key, projected)
 
-    def ask_relation(self, key: Tensor, env: Environment, owner: TaskModule) -> RelationQuery:
+    def ask_relation(
+        self, key: Tensor, env: Environment, owner: CompositionalModule
+    ) -> RelationQuery:
         """Q_{→rel}: which box, in which relation."""
         assert self.box is not None
         assert self.relation is not None
@@ -53,7 +62,9 @@ class Asking(nn.Module):
         box = env.softmax(self.box.compare(key, projected))
         return RelationQuery(box, self.relation(key).softmax(1))
 
-    def _described(self, env: Environment, owner: TaskModule) -> Tensor:
+    def _described(self, env: Environment, owner: CompositionalModule) -> Tensor:
         """Return the regions with what the modules of level 0 say of them (B, N, data)."""
-        said = [owner.callees[name](env.regions, env) for name in self.describers]
-        return torch.cat([env.regions, *said], dim=2) if said else env.regions
+        if not self.describers:
+            return env.regions
+        said = [owner.call(name, env.regions, {}, 0, env) for name in self.describers]
+        return env.once(owner, "described", lambda: torch.cat([env.regions, *said], dim=2))

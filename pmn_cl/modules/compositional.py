@@ -48,7 +48,7 @@ class CompositionalModule(TaskModule):
             if self._unwanted(k, g):
                 continue
             q_k = self.transmit(k, s, V, g, env)
-            o_k = self._call(k, q_k, g, t, env)
+            o_k = self.call(k, q_k, g, t, env)
             V[k] = self.receive(k, s, o_k, env)
         return self.update(s, V, g, env)
 
@@ -96,8 +96,8 @@ class CompositionalModule(TaskModule):
         """Whether no sample wants to hear from a callee: its gate is shut for all of them."""
         return k in g and k in self.callees and not self.training and not bool(g[k].any())
 
-    def _call(self, k: str, query: Any, g: Importances, t: int, env: Environment) -> Tensor:
-        """o_k: ask a callee; one level deeper in the trace where there is one."""
+    def call(self, k: str, query: Any, g: Importances, t: int, env: Environment) -> Tensor:
+        """o_k: ask a callee at step t (0: before the first), one level deeper in the trace."""
         if env.trace is None:
             return self._answer(k, query, g, env)
         with env.trace.inside() as (depth, number):

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError, safe_open
@@ -32,13 +32,14 @@ class Card(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format: int = 1
+    format: Literal[1] = 1
     made_by: str = f"pmn-bench {__version__}"
     task: str
     level: int
     module: str  # package.module:Name
     calls: dict[str, str]  # the identity of every module that it calls
     shares: str | None = None  # the callee whose question encoder, Ω and Q→rel it uses
+    tuned_for: str | None = None  # the task whose module changed it, where the old one was kept
     identity: str  # of the module with all that it calls
     digest: str  # of its own parameters and buffers
     region: int  # width of a region's features
@@ -65,7 +66,15 @@ class Card(BaseModel):
         )
 
 
-def card_of(module: TaskModule, *, level: int, data: str, metric: str, score: float | None) -> Card:
+def card_of(
+    module: TaskModule,
+    *,
+    level: int,
+    data: str,
+    metric: str,
+    score: float | None,
+    tuned_for: str | None = None,
+) -> Card:
     """Write the card of a frozen module."""
     if module.identity is None:
         raise UserError(f"M_{module.task} is still learning: only a frozen module can be kept")
@@ -76,6 +85,7 @@ def card_of(module: TaskModule, *, level: int, data: str, metric: str, score: fl
         module=f"{kind.__module__}:{kind.__qualname__}",
         calls={name: str(callee.identity) for name, callee in module.callees.items()},
         shares=module.shares,
+        tuned_for=tuned_for,
         identity=module.identity,
         digest=digest_of(module),
         region=plan.shape.region,
@@ -113,7 +123,9 @@ def read_card(path: Path) -> Card:
     except KeyError:
         raise UserError(f"{path}: has no card, expected a module kept by pmn-bench") from None
     except ValidationError as error:
-        raise UserError(f"{path}: its card cannot be read: {error.errors()[0]['msg']}") from None
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UserError(f"{path}: its card cannot be read: {where}: {first['msg']}") from None
 
 
 def read_library(folder: Path) -> dict[Path, Card]:
@@ -128,9 +140,13 @@ def load(path: Path, callees: Mapping[str, TaskModule]) -> TaskModule:
     card = read_card(path)
     check_callees(card, callees, str(path))
     kind: type[TaskModule] = registry.find(card.module, registry.MODULES, "module", TaskModule)
-    module = kind(card.plan(), {name: callees[name] for name in card.calls})
-    if card.shares is not None:
-        module.share(card.shares)
+    try:
+        module = kind(card.plan(), {name: callees[name] for name in card.calls})
+        if card.shares is not None:
+            module.share(card.shares)
+    except (TypeError, ValueError, KeyError, RuntimeError, AttributeError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"{path}: no module can be built from its card: {reason}") from None
     try:
         module.load_state_dict(load_weights(path))
     except RuntimeError as error:
@@ -139,6 +155,8 @@ def load(path: Path, callees: Mapping[str, TaskModule]) -> TaskModule:
     if digest_of(module) != card.digest:
         raise UserError(f"{path}: the weights do not match the card's digest; get it anew")
     module.freeze()
+    if module.identity != card.identity:
+        raise UserError(f"{path}: the card does not describe this module; get it anew")
     return module
 
 
@@ -166,8 +184,8 @@ def check_world(card: Card, shape: WorldShape, where: str) -> None:
     for what, words in card.vocabulary.items():
         ours = shape.names.get(what, [])
         if list(ours) != words:
-            odd = next((w for w in words if w not in ours), None)
-            detail = f"{odd!r} is unknown here" if odd is not None else "in another order"
+            odd = [w for w in words if w not in ours] or [w for w in ours if w not in words]
+            detail = f"{odd[0]!r} is in one alone" if odd else "in another order"
             raise UserError(
                 f"{where}: M_{card.task} knows {len(words)} {what}, this world has {len(ours)} "
                 f"({detail})"

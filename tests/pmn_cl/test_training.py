@@ -111,7 +111,6 @@ def test_settings_cannot_be_changed_under_a_run() -> None:
         settings().epochs = 5
 
 
-@pytest.mark.xfail(strict=True, reason="an infinite learning rate is accepted")
 def test_an_infinite_rate_is_refused() -> None:
     with pytest.raises(ValidationError):
         settings(learning_rate=math.inf)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import Tensor, nn
 
 from benchmarks.stream import Stream
@@ -666,27 +667,23 @@ def test_m_vqa_can_call_a_module_of_the_users_own(learned: Learned) -> None:
     assert module.call_list == ("Ω", "Δ", "mine")
 
 
-# Known defects.
-
-
-@pytest.mark.parametrize(
-    "training",
-    [{"vqa": {"epoch": 3}}, {"vqa": {"epochs": 0}}, {"mine": {"epochs": 3}}],
-    ids=str,
-)
-@pytest.mark.xfail(strict=True, reason="changes of the training are not checked as the user's")
-def test_wrong_training_settings_are_the_users_mistake(training: dict[str, Any]) -> None:
-    with pytest.raises(UserError):
+@pytest.mark.parametrize("training", [{"vqa": {"epoch": 3}}, {"vqa": {"epochs": 0}}], ids=str)
+def test_wrong_training_settings_are_refused_with_the_options(training: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
         pmn(training=training)
 
 
-@pytest.mark.xfail(strict=True, reason="the card of any fine-tuned module gets M_cnt's level")
+def test_the_training_of_a_new_task_has_to_be_said_in_full() -> None:
+    message = "'mine' needs learning_rate, batch_size"
+    with pytest.raises(UserError, match=message):
+        pmn(training={"mine": {"epochs": 3}})
+
+
 def test_a_fine_tuned_module_keeps_its_level(few: Lessons, below: list[str]) -> None:
     strategy = carry(pmn(start_from=below, finetune=["rel"], keep_old=True), few)
     assert strategy.cards["rel of vqa"].level == 1
 
 
-@pytest.mark.xfail(strict=True, raises=KeyError, reason="M_cnt's card is looked up where is none")
 def test_a_module_can_be_fine_tuned_where_there_is_no_m_cnt(
     open_stream: Callable[..., Lessons], below: list[str]
 ) -> None:
@@ -706,19 +703,14 @@ def test_m_vqa_and_m_cnt_may_call_different_modules(
     asking: str,
     cnt: list[str],
     vqa: list[str],
-    request: pytest.FixtureRequest,
 ) -> None:
     """It works, or it is refused in words."""
-    if not (asking == "shared" and cnt):
-        reason = "parts that do not fit are taken all the same"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     tasks = ["obj", "att", "rel", {"task": "cnt", "calls": cnt}, {"task": "vqa", "calls": vqa}]
     lessons = open_stream(tasks, 1.0)
     with contextlib.suppress(UserError):
         carry(pmn(start_from=below, asking=asking, finetune=["cnt"]), lessons)
 
 
-@pytest.mark.xfail(strict=True, reason="copied weights meet obj and att in another order")
 def test_copies_attend_as_m_cnt_does_whatever_the_order_of_calls(
     open_stream: Callable[..., Lessons], below: list[str]
 ) -> None:
@@ -736,7 +728,6 @@ def test_copies_attend_as_m_cnt_does_whatever_the_order_of_calls(
     assert torch.allclose(*plugin.maps, atol=1e-5)
 
 
-@pytest.mark.xfail(strict=True, reason="of two kept M_cnt the first by name is taken")
 def test_an_old_module_kept_beside_the_tuned_one_can_be_started_from(
     beside: Progressive, few: Lessons, tmp_path: Path
 ) -> None:
@@ -746,7 +737,6 @@ def test_an_old_module_kept_beside_the_tuned_one_can_be_started_from(
         assert same(answers(again, few, task), answers(beside, few, task))
 
 
-@pytest.mark.xfail(strict=True, reason="Ω asks M_obj and M_att behind the trace's back")
 def test_a_loss_that_is_not_finite_is_traced_to_what_describes_the_regions(
     few: Lessons, below: list[str]
 ) -> None:
