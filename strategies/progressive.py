@@ -108,7 +108,7 @@ class Progressive(TaskTemplate):
                     data=lesson.samples.store.digest,
                     metric=task.metric,
                     score=self.validation_scores.get(task.name) if new else None,
-                    tuned_for=None if new else lesson.task.name,
+                    tuned_for=None if name == module.task else lesson.task.name,
                 )
 
     def look_at(self, lesson: Lesson) -> None:

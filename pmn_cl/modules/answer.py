@@ -146,12 +146,17 @@ class AnswerModule(CompositionalModule):
 
     def _listened(self, s: Reasoning, scores: Tensor, env: Environment) -> Tensor:
         """R_{cap→vqa}: attend over the words of the caption, as far as it goes."""
-        # The caption is the same at every step: only what is listened for changes.
-        sentence = env.once(self, "sentence", lambda: soft_sentence(scores))  # (B, T, vocabulary)
-        words = env.once(self, "words", lambda: sentence @ self.words.weight)  # (B, T, word)
-        projected = env.once(self, "g(w)", lambda: self.listen.project(words))
-        p = self.listen.compare(s.question, projected)
-        p = p.masked_fill(sentence.sum(2) == 0, -torch.inf).softmax(1)
+
+        def heard() -> tuple[Tensor, Tensor, Tensor]:
+            sentence = soft_sentence(scores)  # (B, T, vocabulary)
+            words = sentence @ self.words.weight  # (B, T, word)
+            return sentence.sum(2) == 0, words, self.listen.project(words)
+
+        # The caption is the same at every step: only what is listened for changes. Behind hard
+        # gates, who hears it changes, too.
+        hard = self.plan.gates.kind == "hard"
+        silent, words, projected = heard() if hard else env.once(self, "heard", heard)
+        p = self.listen.compare(s.question, projected).masked_fill(silent, -torch.inf).softmax(1)
         return weighted_sum(p, words)
 
     def update(self, s: Reasoning, V: ScratchPad, g: Importances, env: Environment) -> Reasoning:

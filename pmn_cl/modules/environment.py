@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from pmn_cl.errors import UserError
 from pmn_cl.loader import Batches, Scenes
 from pmn_cl.modules.trace import Trace
+
+Found = TypeVar("Found")
 
 _NARROW = 256  # up to here, plain products and sums beat batched matrix products on CPUs
 _BLOCK = 256  # scenes or samples that are looked at together when their findings are to be kept
@@ -31,7 +33,7 @@ class Environment:
     memory: Memory | None = None
     trace: Trace | None = None
     task: str = ""  # whose samples these are
-    _found: dict[tuple[int, str], Tensor] = field(default_factory=dict)
+    _found: dict[tuple[int, str], Any] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -89,12 +91,13 @@ class Environment:
         """Turn logits (B, N) into an attention map; padding gets none."""
         return logits.masked_fill(~self.mask, -torch.inf).softmax(1)
 
-    def once(self, owner: nn.Module, what: str, find: Callable[[], Tensor]) -> Tensor:
+    def once(self, owner: nn.Module, what: str, find: Callable[[], Found]) -> Found:
         """Return what ``find`` finds out, asking once for this batch."""
         key = (id(owner), what)
         if key not in self._found:
             self._found[key] = find()
-        return self._found[key]
+        found: Found = self._found[key]
+        return found
 
     def recall(self, owner: nn.Module, what: str, find: Callable[[Environment], Tensor]) -> Tensor:
         """Return what ``find`` finds out about the scenes, whatever the question.

@@ -184,8 +184,10 @@ def check_world(card: Card, shape: WorldShape, where: str) -> None:
     for what, words in card.vocabulary.items():
         ours = shape.names.get(what, [])
         if list(ours) != words:
-            odd = [w for w in words if w not in ours] or [w for w in ours if w not in words]
-            detail = f"{odd[0]!r} is in one alone" if odd else "in another order"
+            detail = "in another order"
+            for more, fewer, where_not in ((ours, words, "to it"), (words, ours, "here")):
+                odd = [word for word in more if word not in fewer]
+                detail = f"{odd[0]!r} is unknown {where_not}" if odd else detail
             raise UserError(
                 f"{where}: M_{card.task} knows {len(words)} {what}, this world has {len(ours)} "
                 f"({detail})"
