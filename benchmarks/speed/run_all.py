@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-FILES = ("help_start.py", "stream_iteration.py", "store_reading.py", "world_building.py")
+FILES = (
+    *("help_start.py", "stream_iteration.py", "store_reading.py", "world_building.py"),
+    *("relation_folding.py", "memoised_children.py", "training_loop.py", "answer_step.py"),
+)
 
 if __name__ == "__main__":
     here = Path(__file__).parent

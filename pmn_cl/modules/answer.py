@@ -11,7 +11,13 @@ from torch import Tensor, nn
 from pmn_cl.errors import UserError
 from pmn_cl.modules.asking import Asking
 from pmn_cl.modules.caption import soft_sentence
-from pmn_cl.modules.compositional import ATTEND, RESIDUAL, CompositionalModule, ScratchPad
+from pmn_cl.modules.compositional import (
+    ATTEND,
+    RESIDUAL,
+    CompositionalModule,
+    ScratchPad,
+    part_name,
+)
 from pmn_cl.modules.environment import Environment, weighted_sum
 from pmn_cl.modules.importance import Importance, Importances
 from pmn_cl.modules.layers import GatedTanh, SoftAttention, perceptron, receiver
@@ -57,7 +63,7 @@ class AnswerModule(CompositionalModule):
         silent = [k for k in told if not widths[k]]
         if silent:
             raise UserError(f"M_vqa cannot call {silent[0]!r}: its module has no answer_width")
-        self.R = nn.ModuleDict({_part(k): receiver(widths[k], hidden) for k in told})
+        self.R = nn.ModuleDict({part_name(k): receiver(widths[k], hidden) for k in told})
         if "cap" in callees:
             self.words = nn.Embedding(words, sizes.word, padding_idx=0)
             self.listen = SoftAttention(hidden, sizes.word, sizes.attention)
@@ -141,7 +147,7 @@ class AnswerModule(CompositionalModule):
             return env.softmax(answer)
         if k == "cap":
             answer = self._listened(s, answer, env)
-        heard: Tensor = self.R[_part(k)](answer)
+        heard: Tensor = self.R[part_name(k)](answer)
         return heard
 
     def _listened(self, s: Reasoning, scores: Tensor, env: Environment) -> Tensor:
@@ -170,8 +176,3 @@ class AnswerModule(CompositionalModule):
         asked = self.of_question(query)
         logits = [self.answer(asked * self.of_knowledge(s.knowledge)) for s in states[1:]]
         return torch.stack(logits).sum(0)
-
-
-def _part(k: str) -> str:
-    """Return a callee's name as torch allows it for a part."""
-    return "residual" if k == RESIDUAL else k

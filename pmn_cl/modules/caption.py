@@ -9,7 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot, pad
 
-from pmn_cl.modules.compositional import ATTEND, RESIDUAL, CompositionalModule, ScratchPad
+from pmn_cl.modules.compositional import (
+    ATTEND,
+    RESIDUAL,
+    CompositionalModule,
+    ScratchPad,
+    part_name,
+)
 from pmn_cl.modules.environment import Environment
 from pmn_cl.modules.importance import Importance, Importances
 from pmn_cl.modules.layers import SoftAttention, perceptron, receiver
@@ -53,7 +59,7 @@ class CaptionModule(CompositionalModule):
         self.attention = SoftAttention(width, region, sizes.attention)  # Ω
         self.delta = perceptron(region, width, width)  # Δ
         heard = dict.fromkeys(callees, sizes.terminal) | {RESIDUAL: width}
-        self.R = nn.ModuleDict({_safe(k): receiver(size, width) for k, size in heard.items()})
+        self.R = nn.ModuleDict({part_name(k): receiver(size, width) for k, size in heard.items()})
         self.words = nn.Embedding(words, sizes.word, padding_idx=0)
         self.first = nn.GRUCell(region + sizes.word + width, width)  # U
         self.second = nn.GRUCell(width + width, width)
@@ -113,7 +119,7 @@ class CaptionModule(CompositionalModule):
         """R: an attention map, or a vector of the GRU's width."""
         if k == ATTEND:
             return env.softmax(answer)
-        heard: Tensor = self.R[_safe(k)](answer)
+        heard: Tensor = self.R[part_name(k)](answer)
         return heard
 
     def update(self, s: Telling, V: ScratchPad, g: Importances, env: Environment) -> Telling:
@@ -187,8 +193,3 @@ def soft_sentence(scores: Tensor) -> Tensor:
     over = (scores.argmax(2) == END).cumsum(1)  # from the end mark on
     silent = pad(over, (1, 0))[:, :-1] > 0  # after it
     return scores.softmax(2).masked_fill(silent[:, :, None], 0)
-
-
-def _safe(k: str) -> str:
-    """Return a callee's name as torch allows it for a part."""
-    return "residual" if k == RESIDUAL else k

@@ -120,3 +120,8 @@ class CompositionalModule(TaskModule):
 def _spread(answer: Tensor, rows: Tensor, count: int) -> Tensor:
     """Put the answers of some samples in their places among all; the others get zeros."""
     return answer.new_zeros((count, *answer.shape[1:])).index_copy(0, rows, answer)
+
+
+def part_name(k: str) -> str:
+    """Return a callee's name as torch allows it for a part of a module."""
+    return "residual" if k == RESIDUAL else k
