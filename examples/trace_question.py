@@ -1,6 +1,6 @@
 """How PMN comes to an answer: the calls of one relational question, as text.
 
-    python examples/trace_question.py MODULES [--sample N]
+    python examples/trace_question.py MODULES [--sample N] [--depth D]
 
 MODULES is a folder of learned modules, up to vqa; questions are those of the test split that
 need a relation.
@@ -19,7 +19,8 @@ from strategies.progressive import PmnOptions, Progressive
 @click.command()
 @click.argument("modules")
 @click.option("--sample", default=0, show_default=True, help="Which relational question.")
-def main(modules: str, sample: int) -> None:
+@click.option("--depth", default=0, show_default=True, help="Tell what callees ask, too.")
+def main(modules: str, sample: int, depth: int) -> None:
     """Print the execution of a question."""
     spec = load_spec(find_stream("stream.yaml")[0])
     benchmark = Stream.open(spec, seed=0).as_avalanche()
@@ -30,7 +31,7 @@ def main(modules: str, sample: int) -> None:
     relational = np.flatnonzero(questions.samples.columns["ask_relation"] >= 0)
     x, y = questions.batches[torch.tensor([relational[sample]])]
     names = questions.samples.store.names
-    print(tell(pmn.network, x, "vqa", names))
+    print(tell(pmn.network, x, "vqa", names, depth=depth))
     print(f"truth: {names['answers'][int(y['answers'][0, 0])]}")
 
 

@@ -23,8 +23,13 @@ _SHOWN = 3  # answers, attributes
 
 
 @torch.no_grad()
-def tell(network: ModuleNetwork, x: Mapping[str, Tensor], task: str, names: Names) -> str:
-    """Return the execution of a batch of one sample, line by line."""
+def tell(
+    network: ModuleNetwork, x: Mapping[str, Tensor], task: str, names: Names, *, depth: int = 0
+) -> str:
+    """Return the execution of a batch of one sample, line by line.
+
+    ``depth`` says how far down calls are told: 0 for those of the task's own module.
+    """
     network.eval()
     trace = Trace()
     outputs = network(x, task, trace=trace)
@@ -33,9 +38,10 @@ def tell(network: ModuleNetwork, x: Mapping[str, Tensor], task: str, names: Name
     if "question" in x:
         words = [names["question words"][word] for word in x["question"][0].tolist() if word]
         lines.append(f"question: {' '.join(words)}?")
-    for call in sorted(trace.calls, key=lambda call: call.number):
+    told = [call for call in trace.calls if call.depth <= depth and call.step > 0]
+    for number, call in enumerate(sorted(told, key=lambda call: call.number), start=1):
         gate = "" if call.gate is None else f" ({float(call.gate[0]):.2f})"
-        asked = f"{'  ' * call.depth}{call.number}. step {call.step}: M_{call.caller} asks "
+        asked = f"{'  ' * call.depth}{number}. step {call.step}: M_{call.caller} asks "
         lines.append(f"{asked}{_title(call.callee)}{gate}{_said(call, network, env, names)}")
     if task in ("cnt", "vqa"):
         shown = names["answers" if task == "vqa" else "counts"]
@@ -54,10 +60,10 @@ def _said(call: Call, network: ModuleNetwork, env: Environment, names: Names) ->
     if isinstance(query, RelationQuery):
         relation = int(query.relation[0].argmax())
         directions = [f"{r} ({d})" for d in names["directions"] for r in names["relations"]]
-        asked = f"{_boxes(query.box, env, network)}, {directions[relation]}"
-        return f": {asked} → {_boxes(env.softmax(answer), env, network)}"
+        asked = f"{_box(query.box, env)}, {directions[relation]}"
+        return f": {asked} → {_box(env.softmax(answer), env)}"
     if call.callee == ATTEND:
-        return f" → {_boxes(env.softmax(answer), env, network)}"
+        return f" → {_box(env.softmax(answer), env)}"
     if call.callee in ("obj", "att") and answer.dim() == 2:
         return f" → {_named(call.callee, answer, network, env, names)}"
     if call.callee == "cnt":
@@ -78,7 +84,7 @@ def _named(
     return _best(scores.sigmoid(), names["attributes"])
 
 
-def _boxes(attention: Tensor, env: Environment, network: ModuleNetwork) -> str:
+def _box(attention: Tensor, env: Environment) -> str:
     """Return the most attended box, where it is, and how much of the attention it has."""
     box = int(attention[0].argmax())
     x1, y1, x2, y2 = env.boxes[0, box].tolist()

@@ -19,7 +19,7 @@ CALLS = {
 }
 
 
-def told(digits: Store) -> tuple[list[str], str]:
+def told(digits: Store, depth: int = 0) -> tuple[list[str], str]:
     plan = Plan(WorldShape(128, digits.names), SIZES["small"], Gates(), DEPARTURES["small"])
     torch.manual_seed(0)
     network = ModuleNetwork()
@@ -29,7 +29,7 @@ def told(digits: Store) -> tuple[list[str], str]:
     relational = int(np.flatnonzero(samples.columns["ask_relation"] >= 0)[0])
     x, _ = Batches(samples, Scenes(digits, "test"))[torch.tensor([relational])]
     words = [digits.names["question words"][w] for w in x["question"][0].tolist() if w]
-    return tell(network, x, "vqa", digits.names).splitlines(), " ".join(words)
+    return tell(network, x, "vqa", digits.names, depth=depth).splitlines(), " ".join(words)
 
 
 def test_a_relational_question_is_told_from_the_question_to_the_answer(digits: Store) -> None:
@@ -44,7 +44,7 @@ def test_a_relational_question_is_told_from_the_question_to_the_answer(digits: S
 
 
 def test_calls_are_numbered_in_the_order_of_asking_and_indented_by_depth(digits: Store) -> None:
-    calls = [line for line in told(digits)[0] if ". step" in line]
+    calls = [line for line in told(digits, depth=1)[0] if ". step" in line]
     numbers = [int(line.split(".")[0]) for line in calls]
     assert numbers == list(range(1, len(calls) + 1))
     of_counting = [line for line in calls if "M_cnt asks M_rel" in line]
