@@ -64,6 +64,7 @@ RUNGS = {
         _FULL,
         {"asking": "shared", "finetune": ["cnt"], "departures": {"own_question": False}},
     ),
+    "vqa5 [b, r]": Rung(_FULL, {"supervise": ["cnt", "vqa"]}),
     "vqa5 own": Rung(_FULL, {"asking": "own"}),
     "vqa5 own [b, r]": Rung(_FULL, {"asking": "own", "supervise": ["cnt", "vqa"]}),
     "vqa5 equal gates": Rung(_FULL, {"gates": {"kind": "equal"}}),
@@ -73,7 +74,8 @@ TABLES = {
     "M_cap (section 4.1), CIDEr-D": ["cap0", "cap1"],
     "M_cnt (Table 2), accuracy": ["cnt0", "cnt1", "cnt2"],
     "M_vqa (Table 3), accuracy": [f"vqa{n}" for n in range(6)],
-    "M_vqa2 and M_vqa5 otherwise": [name for name in RUNGS if " " in name],
+    "M_vqa2, its query to M_rel supervised": ["vqa2", "vqa2 [b, r]"],
+    "M_vqa5, otherwise": [name for name in RUNGS if name.startswith("vqa5")],
 }
 
 
@@ -144,7 +146,7 @@ def run(seed: int, rungs: tuple[str, ...], split: str | None, out: Path) -> None
 
     torch.set_num_threads(1)
     for name in rungs or RUNGS:
-        path = out / f"{name} seed {seed}.json"
+        path = out / f"{name} seed {seed}{f' {split}' if split else ''}.json"
         if path.exists():
             continue
         click.echo(f"{name}, seed {seed}")
@@ -191,7 +193,7 @@ def _primary(result: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _details(rows: Sequence[Mapping[str, Any]]) -> str:
-    task, split = rows[0]["task"], list(rows[0]["scores"])[-2:][0]
+    task, split = rows[0]["task"], "test" if "test" in rows[0]["scores"] else "val"
     metrics = rows[0]["scores"][split][task]
     means = {m: np.mean([r["scores"][split][task][m] for r in rows]) for m in metrics}
     return f"{split}: " + ", ".join(f"{name} {value:.3f}" for name, value in means.items())

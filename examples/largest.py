@@ -39,7 +39,7 @@ class LargestTask(Task):
         return nn.functional.cross_entropy(outputs, truth)
 
     def decode(self, outputs: Tensor) -> Any:
-        return outputs.argmax(1).numpy()
+        return outputs.argmax(1).cpu().numpy()
 
     def constant(self, columns: Any, names: Any) -> Any:
         return np.bincount(largest(columns["label"], columns["asked"])).argmax()

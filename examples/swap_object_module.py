@@ -3,7 +3,9 @@
     python examples/swap_object_module.py MODULES
 
 MODULES is a folder of learned modules. A new M_obj learns from the same samples, for fewer or for
-more epochs; every module above is scored with it in place, and none is trained again.
+more epochs; every module above is scored with it in place, and none is trained again. It starts
+from the same weights as the old one (the same seed): modules answer with vectors, and one that
+starts elsewhere ends up speaking another language.
 """
 
 import click
@@ -19,7 +21,8 @@ EPOCHS = {"worse": 1, "better": 40}
 @click.command()
 @click.argument("modules")
 @click.option("--split", default="test", show_default=True)
-def main(modules: str, split: str) -> None:
+@click.option("--seed", default=0, show_default=True, help="That of the modules, see above.")
+def main(modules: str, split: str, seed: int) -> None:
     """Score all tasks with each M_obj."""
     torch.set_num_threads(1)
     spec = load_spec(find_stream("stream.yaml")[0])
@@ -30,7 +33,8 @@ def main(modules: str, split: str) -> None:
     print_scores("as learned", pmn, benchmark.streams[split])
     train, val = benchmark.train_stream[0], benchmark.streams["val"][0]
     for name, epochs in EPOCHS.items():
-        learner = Progressive(options=PmnOptions(training={"obj": {"epochs": epochs}}), seed=1)
+        options = PmnOptions.model_validate({"training": {"obj": {"epochs": epochs}}})
+        learner = Progressive(options=options, seed=seed)
         learner.learn(train, val)
         pmn.network.replace("obj", learner.network["obj"])
         print_scores(f"{name} M_obj", pmn, benchmark.streams[split])

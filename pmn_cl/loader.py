@@ -9,7 +9,7 @@ floats as float32.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,7 @@ class Scenes:
         sizes = [len(store.table(other, SCENES)["mask"]) for other in store.splits]
         place = store.splits.index(split)
         self.first, self._count = sum(sizes[:place]), sizes[place]
+        self.world = store.digest
         columns = {name: store.table(split, SCENES)[name] for name in ENVIRONMENT}
         as_floats = sum(4 * int(np.prod(mapped.shape)) for mapped in columns.values())
         self.in_memory = as_floats <= MEMORY_LIMIT if in_memory is None else in_memory
@@ -88,11 +89,14 @@ class Batches(Dataset[Batch]):
     def __len__(self) -> int:
         return len(self._scene)
 
-    def holds(self, sample: Tensor, scene: Tensor) -> bool:
-        """Whether these numbers of samples and of their scenes belong to this data set."""
+    def holds(self, x: Mapping[str, Tensor]) -> bool:
+        """Whether the samples of a batch are those that have their numbers here."""
+        sample = x["sample"].cpu()
         if int(sample.max()) >= len(self):
             return False
-        return bool((self._scene[sample] + self.scenes.first == scene).all())
+        if not torch.equal(self._scene[sample] + self.scenes.first, x["scene"].cpu()):
+            return False
+        return all(torch.equal(ours[sample], x[name].cpu()) for name, ours in self._query.items())
 
     def __getitem__(self, index: int | Rows | Tensor) -> Batch:
         """Return one sample, or a batch of samples."""
@@ -135,7 +139,9 @@ class BatchLoader:
         order = np.arange(len(batches))
         if shuffle:
             order = np.random.default_rng([seed, epoch]).permutation(order)
-        rows = torch.split(torch.from_numpy(order), batch_size)
+        rows = list(torch.split(torch.from_numpy(order), batch_size))
+        if shuffle and len(rows) > 1 and len(rows[-1]) == 1:
+            rows[-2:] = [torch.cat(rows[-2:])]  # batch norm cannot learn from one sample
         if not 0 <= start <= len(rows):
             raise ValueError(f"start is {start}, but an epoch has 0 to {len(rows)} batches")
         self._batches, self._workers = batches, workers

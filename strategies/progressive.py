@@ -124,7 +124,10 @@ class Progressive(TaskTemplate):
         outputs = module.outputs(module(query, env), env)
         loss = lesson.task.loss(outputs, y)
         if task in self.options.supervise and "rel" in lesson.calls:
-            assert isinstance(module, (CountModule, AnswerModule))
+            if not isinstance(module, (CountModule, AnswerModule)):
+                raise UserError(
+                    f"supervise: M_{task} puts no query to M_rel that can be supervised"
+                )
             asked = module.first_relation_query(query, env, self.departures.supervise_encoder)
             loss = loss + self.options.supervision * query_loss(asked, y)
         if task == "cnt" and self.departures.count_distance:
@@ -137,13 +140,25 @@ class Progressive(TaskTemplate):
 
     def _known_module(self, lesson: Lesson, callees: Mapping[str, TaskModule]) -> TaskModule | None:
         """Return the module to start from, where one was given for this task."""
-        for path, card in self._given.items():
-            alike = card.task == lesson.task.name and set(card.calls) == set(lesson.calls)
-            if alike and card.tuned_for is None:
-                library.check_world(card, self._plan(lesson).shape, str(path))
-                self.cards[card.task] = card
-                return library.load(path, {**callees, **self._tuned_callees(card, callees)})
-        return None
+        alike = {
+            path: card
+            for path, card in self._given.items()
+            if card.task == lesson.task.name and set(card.calls) == set(lesson.calls)
+            if card.tuned_for is None
+        }
+        there = {callee.identity for callee in callees.values()}
+        there |= {card.identity for card in self._given.values() if card.tuned_for}
+        fitting = {p: card for p, card in alike.items() if there.issuperset(card.calls.values())}
+        found = list((fitting or alike).items())
+        if len(found) > 1:
+            known = ", ".join(card.name for _, card in found)
+            raise UserError(f"start_from: several modules fit {lesson.task.name!r}: {known}")
+        if not found:
+            return None
+        path, card = found[0]
+        library.check_world(card, self._plan(lesson).shape, str(path))
+        self.cards[card.task] = card
+        return library.load(path, {**callees, **self._tuned_callees(card, callees)})
 
     def _tuned_callees(
         self, card: library.Card, callees: Mapping[str, TaskModule]
@@ -168,6 +183,11 @@ class Progressive(TaskTemplate):
     def _module_class(self, lesson: Lesson) -> type[TaskModule]:
         name = lesson.task.name
         reference = self.options.modules.get(name, name)
+        if name not in self.options.modules and name not in registry.MODULES:
+            raise UserError(
+                f"no module is known for the task {name!r}: name one among PMN's options, as "
+                f'modules: {{{name}: "file:Class"}}'
+            )
         found: type[TaskModule] = registry.find(reference, registry.MODULES, "module", TaskModule)
         return found
 
@@ -249,7 +269,7 @@ def _training(options: PmnOptions) -> dict[str, TrainingSettings]:
     settings = dict(TRAINING[options.size])
     for task, changes in options.training.items():
         usual = settings[task].model_dump() if task in settings else {}
-        changed = {**usual, **changes.model_dump(exclude_none=True)}
+        changed = {**usual, **changes.model_dump(exclude_unset=True)}
         try:
             settings[task] = TrainingSettings.model_validate(changed)
         except ValidationError as error:

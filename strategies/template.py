@@ -47,8 +47,9 @@ class Progress:
 class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avalanche has no types
     """Trains a network on one task after another, each with its own settings.
 
-    ``train`` and ``eval`` are Avalanche's, for its users; ``eval_streams`` given to ``train``
-    hold the validation samples. ``learn`` and ``predict`` are the same for a harness.
+    ``train`` is Avalanche's, for its users; ``eval_streams`` given to it hold the validation
+    samples, and plugins may watch. ``learn`` and ``predict`` are the same for a harness; scores
+    come from ``score``, as Avalanche's metrics do not know mixed tasks.
     """
 
     def __init__(
@@ -116,9 +117,10 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         self.look_at(lesson)
         loader = BatchLoader(lesson.batches, _ANSWERED_AT_ONCE, shuffle=False)
         outputs = (self.model(x.to(self.device), lesson.task.name) for x, _ in loader)
-        predictions = [lesson.task.decode(output) for output in outputs]
-        self.model.train(was_training)
-        return np.concatenate(predictions)
+        try:
+            return np.concatenate([lesson.task.decode(output) for output in outputs])
+        finally:
+            self.model.train(was_training)
 
     def look_at(self, lesson: Lesson) -> None:
         """Get ready for the scenes of a split."""

@@ -33,7 +33,7 @@ BATCH = 128
 class RandomScenes:
     """Scenes of noise that can be remembered like real ones."""
 
-    first = 0
+    first, world = 0, "noise"
 
     def __init__(self, size: str, count: int = 512) -> None:
         boxes, d = REGIONS[size]
@@ -63,7 +63,7 @@ class RandomQuestions:
     def __len__(self) -> int:
         return len(self.scenes)
 
-    def holds(self, sample: Tensor, scene: Tensor) -> bool:
+    def holds(self, x: Mapping[str, Tensor]) -> bool:
         return True
 
     def __getitem__(self, rows: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

@@ -1,4 +1,4 @@
-"""The template's loop against a bare PyTorch loop: same module, data, order and batch of 32.
+"""The template's loop against a bare PyTorch loop: same module, data and batch of 32.
 
 On M_att, the smallest task, where the loop itself weighs most.
 """
@@ -15,16 +15,15 @@ from timing import compare, report
 from torch import nn
 
 from benchmarks.stream import Stream
+from pmn_cl import registry
 from pmn_cl.loader import BatchLoader
 from pmn_cl.spec import StreamSpec
-from strategies.options import PmnOptions
-from strategies.progressive import Progressive
 
 _EPOCHS = 5  # so that setting a task up, which is done once, weighs little
 _SETTINGS = {"learning_rate": 1e-3, "batch_size": 32, "epochs": _EPOCHS, "clip": 5.0}
 
 
-def bare_loop(strategy: Progressive, lesson: Any) -> None:
+def bare_loop(strategy: Any, lesson: Any) -> None:
     """What one would write by hand for this module."""
     module = strategy.network["att"]
     optimizer = torch.optim.Adam(module.parameters(), lr=1e-3, fused=True)
@@ -44,9 +43,9 @@ def main(cache: Path) -> bool:
     spec = {"name": "speed", "world": world, "tasks": ["att"], "strategies": ["pmn"], "seeds": [0]}
     benchmark = Stream.open(StreamSpec.model_validate(spec), 0, cache=cache).as_avalanche()
     [lesson] = benchmark.streams["train"]
-    options = PmnOptions.model_validate({"training": {"att": _SETTINGS}})
-    strategy = Progressive(options=options)
-    by_hand = Progressive(options=options)
+    pmn = registry.load(registry.STRATEGIES["pmn"])
+    options = pmn.Options.model_validate({"training": {"att": _SETTINGS}})
+    strategy, by_hand = pmn(options=options), pmn(options=options)
     by_hand.train(lesson, eval_streams=[])  # to have a module
     by_hand.network["att"].unfreeze()
     timed = compare(

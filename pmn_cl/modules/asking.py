@@ -30,7 +30,7 @@ class Asking(nn.Module):
         terminal = [k for k, m in callees.items() if isinstance(m, TerminalModule)]
         self.describers = sorted(terminal, key=lambda k: (k != "obj", k))  # in any call order
         shape, sizes = plan.shape, plan.sizes
-        data = shape.region + len(self.describers) * sizes.terminal
+        data = shape.region + sum(callees[k].answer_width for k in self.describers)
         hidden = sizes.hidden
         self.question = QuestionEncoder(shape.count("question words"), sizes.word, hidden)
         self.attention = SoftAttention(hidden, data, sizes.attention)  # Ω

@@ -58,7 +58,7 @@ class CaptionModule(CompositionalModule):
         self.G = Importance(width, groups, plan.gates)
         self.attention = SoftAttention(width, region, sizes.attention)  # Ω
         self.delta = perceptron(region, width, width)  # Δ
-        heard = dict.fromkeys(callees, sizes.terminal) | {RESIDUAL: width}
+        heard = {k: callee.answer_width for k, callee in callees.items()} | {RESIDUAL: width}
         self.R = nn.ModuleDict({part_name(k): receiver(size, width) for k, size in heard.items()})
         self.words = nn.Embedding(words, sizes.word, padding_idx=0)
         self.first = nn.GRUCell(region + sizes.word + width, width)  # U

@@ -150,7 +150,9 @@ class Memory:
         self._tables: dict[str, _Table | None] = {}  # None: no room
 
     def attach(self, scenes: Scenes) -> None:
-        """Let the scenes of a split be remembered."""
+        """Let the scenes of a split be remembered; another world's are forgotten."""
+        if any(scenes.world != known.world for known in self._scenes.values()):
+            self._scenes, self._samples, self._tables = {}, {}, {}
         self._scenes[scenes.first] = scenes
 
     def attach_samples(self, task: str, batches: Batches) -> None:
@@ -181,7 +183,7 @@ class Memory:
         """Return findings about the samples of a batch: what was asked, and of which scene."""
         scenes = self._scenes_of(env)
         batches = self._samples.get((env.task, scenes.first)) if scenes is not None else None
-        if scenes is None or batches is None or not batches.holds(env["sample"], env["scene"]):
+        if scenes is None or batches is None or not batches.holds(env.fields):
             return find(env)
 
         def look(rows: Tensor) -> Tensor:

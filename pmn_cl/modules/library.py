@@ -1,7 +1,7 @@
 """The module library: a learned module in a file of its own, to be kept, shared and loaded alone.
 
-A file holds the weights (safetensors: loading runs no code) and a card that says what the module
-is, what it calls, and what it was learned from. Not here: training.
+A file holds the weights (safetensors: reading them runs no code) and a card that says what the
+module is, what it calls, and what it was learned from. Not here: training.
 """
 
 from __future__ import annotations
@@ -101,6 +101,8 @@ def card_of(
 
 def save(module: TaskModule, card: Card, folder: Path) -> Path:
     """Write a module into a folder; it appears whole or not at all."""
+    if module.identity != card.identity:
+        raise UserError(f"the card of {card.name} is not that of this module: write a new one")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{card.name}{SUFFIX}"
     partial = path.with_suffix(f".{os.getpid()}.partial")

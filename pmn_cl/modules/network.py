@@ -42,10 +42,13 @@ class ModuleNetwork(nn.Module):
         Nobody is trained again; callers answer through the new module from now on.
         """
         old = self[name]
-        for what in ("task", "plan.shape.region", "plan.sizes.terminal", "vocabulary"):
+        for what in ("task", "answer_width", "plan.shape.region"):
             ours, theirs = (attrgetter(what)(m) for m in (old, module))
             if ours != theirs:
                 raise UserError(f"{name!r} cannot be replaced: its {what} is {ours}, not {theirs}")
+        for what in old.vocabulary:
+            if old.plan.shape.names[what] != module.plan.shape.names.get(what):
+                raise UserError(f"{name!r} cannot be replaced: the new one knows other {what}")
         module.freeze()
         self.learned[name] = module
         for other in map(self.__getitem__, self.learned):

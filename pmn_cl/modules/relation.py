@@ -45,7 +45,7 @@ class RelationModule(CompositionalModule):
         self.call_list = (*callees, RESIDUAL)
         shape, hidden = plan.shape, plan.sizes.hidden
         self.relations = shape.count("relations")
-        known = shape.region + len(callees) * plan.sizes.terminal + hidden
+        known = shape.region + sum(m.answer_width for m in callees.values()) + hidden
         self.relation = nn.Embedding(self.relations, hidden)  # I
         self.direction = nn.Parameter(torch.ones(shape.count("directions"), hidden))
         self.place = nn.Linear(7 if plan.departures.positions else 4, hidden)  # Δ

@@ -41,7 +41,7 @@ class WorldShape:
 class Gates(BaseModel):
     """How importance scores become gates."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     kind: Literal["softmax", "sigmoid", "equal", "hard"] = "softmax"
     top: int = Field(default=1, ge=1)  # of each group, with ``hard``
@@ -51,7 +51,7 @@ class Gates(BaseModel):
 class Departures(BaseModel):
     """Where a module leaves the paper; all off is the paper. Measured in docs/departures.md."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     positions: bool = False  # Δ_rel sees centre, size and their products, not only corners
     relation_receiver: bool = False  # M_cnt hears a·(l − max l) + b instead of M_rel's l

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -26,7 +26,7 @@ class Plan:
     departures: Departures
 
 
-class TaskModule(nn.Module):
+class TaskModule(nn.Module, ABC):
     """M_n: answers queries about an environment.
 
     Callees are borrowed: they belong to the network, and are neither trained, counted nor saved

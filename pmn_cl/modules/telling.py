@@ -64,21 +64,19 @@ def _said(call: Call, network: ModuleNetwork, env: Environment, names: Names) ->
         return f": {asked} → {_box(env.softmax(answer), env)}"
     if call.callee == ATTEND:
         return f" → {_box(env.softmax(answer), env)}"
-    if call.callee in ("obj", "att") and answer.dim() == 2:
-        return f" → {_named(call.callee, answer, network, env, names)}"
-    if call.callee == "cnt":
-        outputs = network["cnt"].outputs(answer, env)[0].softmax(0)
+    callee = network[call.caller].callees.get(call.callee)
+    if callee is not None and call.callee in ("obj", "att") and answer.dim() == 2:
+        return f" → {_named(call.callee, callee.outputs(answer, env)[0], names)}"
+    if callee is not None and call.callee == "cnt":
+        outputs = callee.outputs(answer, env)[0].softmax(0)
         return f" → {_best(outputs, names['counts'])}"
     if call.callee == "cap":
-        words = soft_sentence(answer)[0].argmax(1).numpy()
+        words = soft_sentence(answer)[0].argmax(1).cpu().numpy()
         return f' → "{words_to_text(words, names["caption words"])}"'
     return ""
 
 
-def _named(
-    task: str, answer: Tensor, network: ModuleNetwork, env: Environment, names: Names
-) -> str:
-    scores = network[task].outputs(answer, env)[0]
+def _named(task: str, scores: Tensor, names: Names) -> str:
     if task == "obj":
         return _best(scores.softmax(0), names["objects"])
     return _best(scores.sigmoid(), names["attributes"])
