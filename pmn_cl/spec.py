@@ -53,16 +53,12 @@ class StreamSpec(_Strict):
     @field_validator("strategies", mode="before")
     @classmethod
     def _strategies_alone(cls, value: Any) -> Any:
-        if not isinstance(value, list):
-            return value
-        return [{"name": item} if isinstance(item, str) else item for item in value]
+        return _mappings(value, "name")
 
     @field_validator("tasks", mode="before")
     @classmethod
     def _names_alone(cls, value: Any) -> Any:
-        if not isinstance(value, list):
-            return value
-        return [{"task": item} if isinstance(item, str) else item for item in value]
+        return _mappings(value, "task")
 
     def world_class(self) -> type[World]:
         """Return the class of the world named."""
@@ -74,6 +70,13 @@ class StreamSpec(_Strict):
         kind = self.world_class()
         options = {key: value for key, value in self.world.items() if key != "name"}
         return kind(kind.Options.model_validate(options))
+
+
+def _mappings(value: Any, key: str) -> Any:
+    """Return a list whose plain names stand as mappings with one key."""
+    if not isinstance(value, list):
+        return value
+    return [{key: item} if isinstance(item, str) else item for item in value]
 
 
 def find_stream(name: str | Path) -> tuple[Path, bool]:

@@ -66,5 +66,9 @@ class Asking(nn.Module):
         """Return the regions with what the modules of level 0 say of them (B, N, data)."""
         if not self.describers:
             return env.regions
-        said = [owner.call(name, env.regions, {}, 0, env) for name in self.describers]
-        return env.once(owner, "described", lambda: torch.cat([env.regions, *said], dim=2))
+
+        def describe() -> Tensor:
+            said = [owner.call(name, env.regions, {}, 0, env) for name in self.describers]
+            return torch.cat([env.regions, *said], dim=2)
+
+        return env.once(owner, "described", describe)  # for both Ω and Q_{→rel}

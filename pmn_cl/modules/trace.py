@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from torch import Tensor
@@ -16,7 +16,7 @@ class Call:
 
     caller: str
     callee: str
-    step: int  # of the caller, from 1
+    step: int  # of the caller, from 1; 0 for what it asks before the first
     depth: int  # 0 for calls of the module that was asked by the user
     number: int  # in the order of asking, from 1
     gate: Tensor | None  # (B,), the callee's importance
@@ -53,19 +53,8 @@ class Trace:
 
     def sample(self, row: int) -> list[dict[str, Any]]:
         """Return one sample's calls as plain data, for JSON."""
-        return [
-            {
-                "caller": call.caller,
-                "callee": call.callee,
-                "step": call.step,
-                "depth": call.depth,
-                "number": call.number,
-                "gate": plain(call.gate, row),
-                "query": plain(call.query, row),
-                "output": plain(call.output, row),
-            }
-            for call in self.calls
-        ]
+        names = [part.name for part in fields(Call)]
+        return [{name: plain(getattr(call, name), row) for name in names} for call in self.calls]
 
 
 def plain(value: Any, row: int) -> Any:
