@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -66,11 +66,15 @@ def _limits(model: type[BaseModel], loc: Loc) -> str:
 def _fields_at(model: type[BaseModel], loc: Loc) -> dict[str, Any]:
     """Return the fields of the model that a path leads to; none where it leads to no model."""
     fields = model.model_fields
+    in_mapping = False  # from names of the user's to models: the next part is such a name
     for part in loc:
-        if isinstance(part, str):
+        if isinstance(part, str) and in_mapping:
+            in_mapping = False
+        elif isinstance(part, str):
             annotation = fields[part].annotation if part in fields else None
             models = [a for a in (annotation, *get_args(annotation)) if _is_model(a)]
             fields = models[0].model_fields if models else {}
+            in_mapping = get_origin(annotation) is dict
     return fields
 
 

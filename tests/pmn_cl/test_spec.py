@@ -262,6 +262,11 @@ ONE_EDIT = [
     bad("strategy with a bad option", "[constant]", "[{name: pmn, gates: {kind: soft}}]",
         "16:40: strategies[0].gates.kind: found 'soft' (text), expected 'softmax', 'sigmoid', "
         "'equal' or 'hard'"),
+    bad("strategy with an unknown setting", "[constant]",
+        "[{name: pmn, training: {obj: {epoch: 3}}}]",
+        "16:43: strategies[0].training.obj.epoch: unknown key 'epoch', expected one of "
+        "learning_rate, batch_size, epochs, least_steps, schedule, warmup, clip; did you mean "
+        "'epochs'?"),
     bad("variant a number", "[constant]", "[{name: constant, variant: 3}]",
         "16:40: strategies[0].variant: found 3 (a whole number), expected text"),
     # seeds
