@@ -8,6 +8,7 @@ Importing this file imports Avalanche, which takes seconds.
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -195,7 +196,7 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
     def criterion(self) -> Tensor:
         """Return the loss of the batch, which must be finite."""
         loss: Tensor = self._batch_loss
-        if not bool(loss.isfinite()):
+        if not math.isfinite(loss.item()):
             raise UserError(self._what_is_not_finite())
         return loss
 

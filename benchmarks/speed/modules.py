@@ -48,7 +48,7 @@ class RandomScenes:
         return len(self._columns["mask"])
 
     def take(self, scenes: Tensor) -> dict[str, Tensor]:
-        return {name: column[scenes] for name, column in self._columns.items()}
+        return {name: column.index_select(0, scenes) for name, column in self._columns.items()}
 
 
 class RandomQuestions:

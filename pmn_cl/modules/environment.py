@@ -210,7 +210,7 @@ class Memory:
             rows = torch.arange(block * _BLOCK, min((block + 1) * _BLOCK, count))
             with torch.no_grad():
                 table.put(block * _BLOCK, look(rows))
-        return table.values[number]
+        return table.values.index_select(0, number)
 
     def _scenes_of(self, env: Environment) -> Scenes | None:
         """Return the split that holds all scenes of a batch."""

@@ -81,4 +81,4 @@ class ModuleNetwork(nn.Module):
         hears = self[task].hears
         heard = {name: teacher[name] for name in hears} if teacher is not None else {}
         memory = self.memory if trace is None else None  # a trace is to show every call
-        return Environment.of({**x, **heard}, memory, trace, task)
+        return Environment.of({**dict(x.items()), **heard}, memory, trace, task)
