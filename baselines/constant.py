@@ -6,6 +6,8 @@ class, count or caption, each attribute's frequency. It never forgets and never 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +16,14 @@ from numpy.typing import NDArray
 from pmn_cl.errors import UserError
 from pmn_cl.strategy import Lesson, Strategy
 
+_KEPT = "answers.npz"
+
 
 class Constant(Strategy):
     """Learns each task's prior, and answers every sample with it."""
 
-    def __init__(self) -> None:
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
         self._answers: dict[str, NDArray[Any]] = {}
 
     def learn(self, lesson: Lesson, validation: Lesson) -> None:
@@ -36,3 +41,13 @@ class Constant(Strategy):
             raise UserError(f"task {samples.task.name!r} was not learned; learned: {known}")
         answer = self._answers[samples.task.name]
         return np.broadcast_to(answer, (len(samples), *answer.shape))
+
+    def save(self, folder: str | Path) -> None:
+        """Keep the answers."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        np.savez(Path(folder) / _KEPT, allow_pickle=False, **self._answers)
+
+    def load(self, folder: str | Path, lessons: Sequence[Lesson]) -> None:
+        """Take up the answers."""
+        with np.load(Path(folder) / _KEPT, allow_pickle=False) as kept:
+            self._answers = {lesson.task.name: kept[lesson.task.name] for lesson in lessons}

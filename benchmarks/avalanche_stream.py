@@ -48,12 +48,14 @@ class TaskExperience(DatasetExperience[Any]):  # type: ignore[misc]  # Avalanche
 def collate(items: Sequence[tuple[Any, Any, int]]) -> tuple[Any, Any, torch.Tensor]:
     """Stack single samples into a batch, with their task labels.
 
-    Samples of one task become plain TensorDicts. Replay buffers and cumulative training mix
-    tasks, whose samples differ in keys: those are stacked lazily, to be split by ``y["task"]``.
+    Samples of one task become plain TensorDicts. Replay buffers mix tasks, whose samples differ
+    in keys: those are stacked lazily, to be split by ``y["task"]``. As plugins of Avalanche's call
+    a network with x alone, x brings its targets along, as ``x["y"]``.
     """
     xs, ys, labels = zip(*items, strict=True)
+    both = [x.copy().set("y", y) for x, y in zip(xs, ys, strict=True)]
     stack = LazyStackedTensorDict.maybe_dense_stack
-    return stack(xs), stack(ys), torch.tensor(labels)
+    return stack(both), stack(ys), torch.tensor(labels)
 
 
 def make_benchmark(stream: Stream, *, in_memory: bool | None = None) -> CLScenario[Any]:

@@ -104,10 +104,11 @@ def list_names() -> None:
     described["streams"] = {name: ("", str(path)) for name, path in shipped_streams().items()}
     for kind, names in described.items():
         click.secho(kind, bold=True)
+        width = 2 + max(map(len, names))
         for name, (reference, summary) in names.items():
-            click.echo(f"  {name:<12}{summary}")
+            click.echo(f"  {name:<{width}}{summary}")
             if reference:
-                click.secho(f"  {'':<12}{reference}", dim=True)
+                click.secho(f"  {'':<{width}}{reference}", dim=True)
     click.echo("\nYour own: package.module:Name, installed or beside the YAML file.")
 
 

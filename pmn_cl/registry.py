@@ -26,15 +26,24 @@ WORLDS = {"digits": "benchmarks.digit_scenes.world:DigitScenes"}
 STRATEGIES = {
     "constant": "baselines.constant:Constant",
     "pmn": "strategies.progressive:Progressive",
+    "hard_sharing": "baselines.hard_sharing:HardSharing",
+    "hard_sharing_joint": "baselines.hard_sharing:HardSharingJoint",
+    "hard_sharing_cumulative": "baselines.hard_sharing:HardSharingCumulative",
 }
 # Beside the names, since importing some strategies takes seconds.
 STRATEGY_SUMMARIES = {
     "constant": "the best constant answer of each task: the floor of every comparison",
     "pmn": "Progressive Module Networks: new modules ask the frozen ones of simpler tasks",
+    "hard_sharing": "one trunk, a head per task, learned one after another (Caruana 1993)",
+    "hard_sharing_joint": "the same network, all tasks at once: what sharing can reach",
+    "hard_sharing_cumulative": "the same network, all earlier data at hand for every new task",
 }
 STRATEGY_OPTIONS = {
     "constant": "pmn_cl.strategy:Options",
     "pmn": "strategies.options:PmnOptions",
+    "hard_sharing": "baselines.options:HeadsOptions",
+    "hard_sharing_joint": "baselines.options:HeadsOptions",
+    "hard_sharing_cumulative": "baselines.options:HeadsOptions",
 }
 MODULES = {
     "obj": "pmn_cl.modules.terminal:ObjectModule",

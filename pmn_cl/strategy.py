@@ -2,12 +2,16 @@
 
 To add one, subclass ``Strategy`` in a file of your own and name it in a stream's YAML as
 ``package.module:Name``. For one that trains a network, start from ``strategies.template``.
+``pmn_cl.contract.check_strategy`` says whether it keeps to what is promised here.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
@@ -39,14 +43,51 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
+@dataclass(frozen=True)
+class Progress:
+    """How far the training of a task has come."""
+
+    task: str
+    epoch: int  # that ended, from 1
+    epochs: int
+    loss: float  # of the epoch's last batch
+    score: float  # on validation
+
+
+class ParameterCount(NamedTuple):
+    """How many numbers a strategy has, and how many of them learned the last task."""
+
+    total: int
+    trainable: int
+
+
 class Strategy(ABC):
     """Learns one task after another and can answer any task it has seen."""
 
     Options: ClassVar[type[BaseModel]] = Options
+    at_once: ClassVar[bool] = False  # learns all tasks of a stream together, by ``learn_all``
+
+    def __init__(
+        self,
+        *,
+        options: BaseModel | None = None,
+        seed: int = 0,
+        device: str = "cpu",
+        budget: float = 100.0,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self.options: Any = options or self.Options()
+        self.seed = seed
+        self.samples_seen = 0
 
     @abstractmethod
     def learn(self, lesson: Lesson, validation: Lesson) -> None:
         """Learn the next task of the stream; choices are made on validation samples."""
+
+    def learn_all(self, lessons: Sequence[Lesson], validations: Sequence[Lesson]) -> None:
+        """Learn all tasks: one after another, unless a strategy has a better way."""
+        for lesson, validation in zip(lessons, validations, strict=True):
+            self.learn(lesson, validation)
 
     @abstractmethod
     def predict(self, lesson: Lesson) -> NDArray[Any]:
@@ -59,3 +100,15 @@ class Strategy(ABC):
         """Return the primary and secondary metrics of the predictions."""
         samples = lesson.samples
         return lesson.task.score(self.predict(lesson), samples.columns, samples.store.names)
+
+    def parameter_count(self) -> ParameterCount:
+        """Return how large it is by now."""
+        return ParameterCount(0, 0)
+
+    @abstractmethod
+    def save(self, folder: str | Path) -> Any:
+        """Keep what was learned in files of a folder, so that loading them runs no code."""
+
+    @abstractmethod
+    def load(self, folder: str | Path, lessons: Sequence[Lesson]) -> None:
+        """Take up what a strategy with the same options kept after these lessons."""

@@ -25,6 +25,15 @@ if TYPE_CHECKING:
 ASKED_OF_RELATION = ("ask_boxes", "ask_relation", "ask_direction")
 _CAPTIONS_TRIED = 20
 
+FORMS = {
+    "class": "one of some classes for each region (B, N, classes)",
+    "labels": "any of some labels for each region (B, N, labels)",
+    "pointing": "one of the regions (B, N)",
+    "sentence": "words (B, T, words)",
+    "count": "how many (B, counts)",
+    "answer": "any of some answers (B, answers)",
+}
+
 Columns = Mapping[str, NDArray[Any]]
 Names = Mapping[str, list[str]]  # what a store's numbers mean
 
@@ -41,6 +50,7 @@ class Task(ABC):
     scored: ClassVar[tuple[str, ...]] = ()  # further columns that ``score`` needs
     metric: ClassVar[str]  # the primary one among the keys of ``score``
     outputs: ClassVar[str | None] = None  # the list of a store's names that outputs are over
+    form: ClassVar[str] = ""  # of its outputs, for networks with a head per task: see FORMS
     table: ClassVar[str] = ""  # the store's table of samples, where it is another task's
 
     @property
@@ -86,6 +96,7 @@ class ObjectTask(Task):
 
     name, summary, level = "obj", "classify the object of each region", 0
     outputs = "objects"
+    form = "class"
     target = ("label", "asked")
     metric = "top1"
 
@@ -134,6 +145,7 @@ class AttributeTask(Task):
 
     name, summary, level = "att", "say which attributes each region has (multi-label)", 0
     outputs = "attributes"
+    form = "labels"
     target = ("attributes", "asked")
     metric = "map"
 
@@ -172,6 +184,7 @@ class RelationTask(Task):
 
     name, summary, level = "rel", "find the box that stands in a relation to a given box", 1
     calls = ("obj", "att")
+    form = "pointing"
     query = ("box", "relation", "direction")
     target = ("target", "satisfying")
     metric = "accuracy"
@@ -215,6 +228,7 @@ class CaptionTask(Task):
     name, summary, level = "cap", "describe the scene in a sentence", 1
     calls = ("obj", "att")
     outputs = "caption words"
+    form = "sentence"
     target = ("words",)
     scored = ("captions",)  # all references of the scene: not for learning
     metric = "cider_d"
@@ -257,6 +271,7 @@ class CountTask(Task):
     name, summary, level = "cnt", "answer how many there are, 0 to 12", 2
     calls = ("obj", "att", "rel")  # the paper's Table 2: Ω and Q→rel attend over their vectors
     outputs = "counts"
+    form = "count"
     query = ("question",)
     target = ("count", *ASKED_OF_RELATION)
     metric = "accuracy"
@@ -305,6 +320,7 @@ class AnswerTask(Task):
     name, summary, level = "vqa", "answer a question about the scene", 3
     calls = ("rel", "obj", "att", "cnt", "cap")
     outputs = "answers"
+    form = "answer"
     query = ("question",)
     target = ("answers", "scores", *ASKED_OF_RELATION)
     metric = "accuracy"

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pmn_cl.errors import UserError
+from pmn_cl.strategy import Options
 
 
 class TrainingSettings(BaseModel):
@@ -21,10 +24,9 @@ class TrainingSettings(BaseModel):
     warmup: int = Field(default=0, ge=0)  # steps
     clip: float | None = Field(default=None, gt=0)  # the gradient's norm
 
-    def epochs_for(self, samples: int) -> int:
-        """Return how often to go through so many samples."""
-        steps = math.ceil(samples / self.batch_size)
-        return max(self.epochs, math.ceil(self.least_steps / steps))
+    def steps(self, per_epoch: int, budget: float = 100.0) -> int:
+        """Return how many batches to learn from: so many percent of all epochs."""
+        return max(1, round(self.epochs * per_epoch * budget / 100), self.least_steps)
 
     def learning_rate_at(self, step: int, steps: int) -> float:
         """Return the learning rate of a step, of which there are so many, from 0."""
@@ -80,3 +82,27 @@ TRAINING = {
         vqa=(3e-3, 64, 5),
     ),
 }
+
+
+class NetworkOptions(Options):
+    """What a stream's YAML may say about any strategy that trains a network."""
+
+    size: Literal["small", "paper"] = "small"
+    training: dict[str, TrainingChanges] = Field(default_factory=dict)  # by task
+    rate: float = Field(default=1.0, gt=0)  # times the learning rate of every task
+
+    def settings(self) -> dict[str, TrainingSettings]:
+        """Return the size's settings with the changes asked for."""
+        settings = dict(TRAINING[self.size])
+        for task, changes in self.training.items():
+            usual = settings[task].model_dump() if task in settings else {}
+            changed = {**usual, **changes.model_dump(exclude_unset=True)}
+            try:
+                settings[task] = TrainingSettings.model_validate(changed)
+            except ValidationError as error:
+                missing = ", ".join(str(item["loc"][0]) for item in error.errors())
+                raise UserError(f"training of the new task {task!r} needs {missing}") from None
+        return {
+            task: usual.model_copy(update={"learning_rate": self.rate * usual.learning_rate})
+            for task, usual in settings.items()
+        }

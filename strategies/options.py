@@ -7,14 +7,12 @@ from typing import Literal
 from pydantic import Field
 
 from pmn_cl.modules.sizes import Departures, Gates
-from pmn_cl.strategy import Options
-from pmn_cl.training import TrainingChanges
+from pmn_cl.training import NetworkOptions
 
 
-class PmnOptions(Options):
+class PmnOptions(NetworkOptions):
     """What a stream's YAML may say about PMN; the defaults are for the embedded world."""
 
-    size: Literal["small", "paper"] = "small"
     gates: Gates = Gates()
     departures: Departures = Departures()  # what is not said here is as the size has it
     # How M_vqa comes by its question encoder, Ω and Q→rel: "copies" starts from M_cnt's and
@@ -27,6 +25,5 @@ class PmnOptions(Options):
     )  # tasks whose query [b, r] to M_rel is supervised
     supervision: float = Field(default=0.5, ge=0)  # its weight in the loss
     modules: dict[str, str] = Field(default_factory=dict)  # package.module:Name, by task
-    training: dict[str, TrainingChanges] = Field(default_factory=dict)  # by task
     start_from: list[str] = Field(default_factory=list)  # files or folders of learned modules
     memory: bool = True  # keep what frozen modules find out about a scene

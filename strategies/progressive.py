@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 from torch import Tensor, nn
 from torch.nn.functional import smooth_l1_loss
 
@@ -25,11 +24,10 @@ from pmn_cl.modules.network import ModuleNetwork
 from pmn_cl.modules.relation import RelationQuery, relation_code
 from pmn_cl.modules.sizes import DEPARTURES, SIZES, Departures, WorldShape
 from pmn_cl.modules.task_module import Plan, TaskModule
-from pmn_cl.strategy import Lesson
+from pmn_cl.strategy import Lesson, Progress
 from pmn_cl.tasks import Task
-from pmn_cl.training import TRAINING, TrainingSettings
 from strategies.options import PmnOptions
-from strategies.template import Progress, TaskTemplate
+from strategies.template import TaskTemplate
 
 
 class Progressive(TaskTemplate):
@@ -43,6 +41,7 @@ class Progressive(TaskTemplate):
         options: PmnOptions | None = None,
         seed: int = 0,
         device: str = "cpu",
+        budget: float = 100.0,
         plugins: Sequence[Any] = (),
         on_progress: Callable[[Progress], None] | None = None,
     ) -> None:
@@ -61,9 +60,10 @@ class Progressive(TaskTemplate):
         self._tasks: dict[str, Task] = {}  # learned so far
         super().__init__(
             network=self.network,
-            settings=_training(self.options),
+            settings=self.options.settings(),
             seed=seed,
             device=device,
+            budget=budget,
             plugins=plugins,
             on_progress=on_progress,
         )
@@ -71,7 +71,7 @@ class Progressive(TaskTemplate):
     def prepare(self, lesson: Lesson) -> None:
         """Build the module of a task on top of those it calls."""
         self._tasks[lesson.task.name] = lesson.task
-        callees = {name: self.network[name] for name in lesson.calls}
+        callees = {name: self.network[name] for name in self.calls(lesson)}
         known = self._known_module(lesson, callees)
         if known is not None:
             self.network.add(lesson.task.name, known)
@@ -83,6 +83,10 @@ class Progressive(TaskTemplate):
         self._learning = nn.ModuleList([module, *tuned.values()])
         if isinstance(module, AnswerModule) and self.options.asking != "own":
             self._take_asking(module)
+
+    def calls(self, lesson: Lesson) -> tuple[str, ...]:
+        """Return the tasks whose modules the task's module may call."""
+        return lesson.calls
 
     def learning(self, lesson: Lesson) -> nn.Module:
         """Return the new module, and what it may change."""
@@ -123,7 +127,7 @@ class Progressive(TaskTemplate):
         query = module.own_query(env)
         outputs = module.outputs(module(query, env), env)
         loss = lesson.task.loss(outputs, y)
-        if task in self.options.supervise and "rel" in lesson.calls:
+        if task in self.options.supervise and "rel" in module.callees:
             if not isinstance(module, (CountModule, AnswerModule)):
                 raise UserError(
                     f"supervise: M_{task} puts no query to M_rel that can be supervised"
@@ -138,12 +142,21 @@ class Progressive(TaskTemplate):
         """Keep every module that was learned, each in a file of its own."""
         return [library.save(self.network[n], c, Path(folder)) for n, c in self.cards.items()]
 
+    def load(self, folder: str | Path, lessons: Sequence[Lesson]) -> None:
+        """Take up the modules of these lessons."""
+        self._given = {path: library.read_card(path) for path in _module_files(str(folder))}
+        for lesson in lessons:
+            self.build([lesson])
+            if self._learning:
+                raise UserError(f"{folder}: no module of {lesson.task.name!r} was kept there")
+            self.validation_scores[lesson.task.name] = self.cards[lesson.task.name].score or 0.0
+
     def _known_module(self, lesson: Lesson, callees: Mapping[str, TaskModule]) -> TaskModule | None:
         """Return the module to start from, where one was given for this task."""
         alike = {
             path: card
             for path, card in self._given.items()
-            if card.task == lesson.task.name and set(card.calls) == set(lesson.calls)
+            if card.task == lesson.task.name and set(card.calls) == set(callees)
             if card.tuned_for is None
         }
         there = {callee.identity for callee in callees.values()}
@@ -262,17 +275,3 @@ def count_distance(logits: Tensor, count: Tensor) -> Tensor:
     """Smooth L1 between the expected count and the true one."""
     numbers = torch.arange(logits.shape[1], device=logits.device, dtype=logits.dtype)
     return smooth_l1_loss(logits.softmax(1) @ numbers, count.to(logits))
-
-
-def _training(options: PmnOptions) -> dict[str, TrainingSettings]:
-    """Return the size's settings with the changes asked for."""
-    settings = dict(TRAINING[options.size])
-    for task, changes in options.training.items():
-        usual = settings[task].model_dump() if task in settings else {}
-        changed = {**usual, **changes.model_dump(exclude_unset=True)}
-        try:
-            settings[task] = TrainingSettings.model_validate(changed)
-        except ValidationError as error:
-            missing = ", ".join(str(item["loc"][0]) for item in error.errors())
-            raise UserError(f"training of the new task {task!r} needs {missing}") from None
-    return settings

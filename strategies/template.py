@@ -2,28 +2,36 @@
 
 A network that grows with the stream, a loss and an optimizer per task, batches that are indexed
 whole, and the best epoch chosen on validation. What a subclass adds: which parameters learn.
+A network is called as ``network(x, task, teacher=y)``; where plugins of Avalanche's call it or mix
+tasks in a batch, as ``network(x)`` with the targets in ``x["y"]``.
 Importing this file imports Avalanche, which takes seconds.
 """
 
 from __future__ import annotations
 
 import copy
+import itertools
+import json
 import math
 import warnings
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+from tensordict import LazyStackedTensorDict
 from torch import Tensor, nn
 
 from pmn_cl.compat import import_avalanche
 from pmn_cl.errors import UserError
 from pmn_cl.loader import BatchLoader
 from pmn_cl.modules.trace import Trace
-from pmn_cl.strategy import Lesson, Strategy
+from pmn_cl.strategy import Lesson, ParameterCount, Progress, Strategy
 from pmn_cl.training import TrainingSettings
 
 import_avalanche()
@@ -32,17 +40,7 @@ from avalanche.training.templates import SupervisedTemplate  # noqa: E402
 from avalanche.training.templates.base_sgd import PeriodicEval  # noqa: E402
 
 _ANSWERED_AT_ONCE = 512  # samples
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far the training of a task has come."""
-
-    task: str
-    epoch: int  # that ended, from 1
-    epochs: int
-    loss: float  # of the epoch's last batch
-    score: float  # on validation
+_WEIGHTS, _RECORD = "network.safetensors", "learned.json"
 
 
 class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avalanche has no types
@@ -60,23 +58,28 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         settings: Mapping[str, TrainingSettings],
         seed: int = 0,
         device: str = "cpu",
+        budget: float = 100.0,
         plugins: Sequence[Any] = (),
         on_progress: Callable[[Progress], None] | None = None,
     ) -> None:
         self.settings = settings
         self.seed = seed
+        self.budget = budget  # percent of the usual training
         self.samples_seen = 0
+        self.lessons: dict[int, Lesson] = {}  # learned so far, by task label
         self.validation_scores: dict[str, float] = {}  # of the best epochs, by task
         self._on_progress = on_progress
         self.dataloader: Any  # plugins of Avalanche may put in their own
         self._validation: Lesson | None = None
-        self._best: tuple[float, dict[str, Tensor]] | None = None
+        self._trainable = 0
+        self._best: tuple[dict[str, float], dict[str, Tensor]] | None = None
         with warnings.catch_warnings():  # we score by ourselves, which Avalanche warns of
             warnings.filterwarnings("ignore", "No loggers specified")
-            super().__init__(
+            SupervisedTemplate.__init__(
+                self,
                 model=network,
                 optimizer=torch.optim.Adam([torch.zeros(1)]),  # replaced for every task
-                criterion=None,
+                criterion=self.task_loss,
                 device=device,
                 plugins=list(plugins),
                 evaluator=None,
@@ -104,6 +107,18 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         outputs = self.model(x, lesson.task.name, teacher=y)
         return outputs, lesson.task.loss(outputs, y)
 
+    def task_loss(self, outputs: Any, y: Any) -> Tensor:
+        """Return the loss of outputs of any task, or of several: plugins of Avalanche's ask for it.
+
+        Tasks that are mixed in a batch weigh as much as they have samples in it.
+        """
+        if isinstance(outputs, Tensor):
+            return self.lessons[int(y["task"][0])].task.loss(outputs, y)
+        losses = [
+            len(rows) * self.task_loss(output, _rows(y, rows)) for rows, output in outputs.parts
+        ]
+        return torch.stack(losses).sum() / len(y)
+
     # The harness's side.
 
     def learn(self, lesson: Lesson, validation: Lesson) -> None:
@@ -126,6 +141,50 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
     def look_at(self, lesson: Lesson) -> None:
         """Get ready for the scenes of a split."""
 
+    def parameter_count(self) -> ParameterCount:
+        """Count what the network has, and what of it the last task could change."""
+        return ParameterCount(_size(self.model), self._trainable)
+
+    def build(self, lessons: Iterable[Lesson]) -> None:
+        """Make the network as large as it is after these lessons, without learning."""
+        for lesson in lessons:
+            self.lessons[lesson.task_label] = lesson
+            self.prepare(lesson)
+            self._trainable = _size(self.learning(lesson), learning=True)
+            self.finish(lesson)
+
+    def save(self, folder: str | Path) -> Any:
+        """Keep the network's weights, and what was learned in which order."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file(_detached(self.model), folder / _WEIGHTS)
+        kept = {
+            "tasks": [lesson.task.name for lesson in self.lessons.values()],
+            "samples_seen": self.samples_seen,
+            "validation_scores": self.validation_scores,
+        }
+        (folder / _RECORD).write_text(json.dumps(kept, indent=1), "utf-8")
+
+    def load(self, folder: str | Path, lessons: Sequence[Lesson]) -> None:
+        """Build the network that these lessons made, and take its weights."""
+        folder = Path(folder)
+        try:
+            kept = json.loads((folder / _RECORD).read_text("utf-8"))
+            weights = load_file(folder / _WEIGHTS)
+        except OSError as error:
+            raise UserError(f"{folder}: nothing was kept there: {error.strerror}") from None
+        given = [lesson.task.name for lesson in lessons]
+        if kept["tasks"] != given:
+            learned = ", ".join(kept["tasks"])
+            raise UserError(f"{folder}: what is there learned {learned}, not {', '.join(given)}")
+        self.build(lessons)
+        try:
+            self.model.load_state_dict(weights)
+        except RuntimeError as error:
+            raise UserError(f"{folder}: does not fit this strategy's options: {error}") from None
+        self.samples_seen = kept["samples_seen"]
+        self.validation_scores = kept["validation_scores"]
+
     # Avalanche's side: what its loop asks for.
 
     def _before_training_exp(self, **kwargs: Any) -> None:
@@ -134,18 +193,23 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         if name not in self.settings:
             known = ", ".join(self.settings)
             raise UserError(f"no training settings for the task {name!r}, only for {known}")
-        torch.manual_seed(_mixed(self.seed, lesson.task_label))
-        settings = self.settings[name]
-        self.train_mb_size = settings.batch_size
-        self.train_epochs = settings.epochs_for(len(lesson.samples))
+        torch.manual_seed(task_seed(self.seed, name))
+        self.lessons[lesson.task_label] = self._taught = lesson
+        self.train_mb_size = self.settings[name].batch_size
         self._best = None
         self.look_at(lesson)
+        self.plan(lesson)
         super()._before_training_exp(**kwargs)
-        self._steps = self.train_epochs * len(self.dataloader)
+
+    def plan(self, lesson: Lesson) -> None:
+        """Say how many steps to take for a task, and in how many epochs."""
+        per_epoch = len(Course(lesson, self.train_mb_size, self.seed).epoch(0))
+        self.steps = self.settings[lesson.task.name].steps(per_epoch, self.budget)
+        self.train_epochs = math.ceil(self.steps / per_epoch)
 
     def make_train_dataloader(self, **kwargs: Any) -> None:
         """Read whole batches; the order of an epoch depends on the seed alone."""
-        self.dataloader = _Epochs(self, self._lesson())
+        self.dataloader = _Epochs(self, Course(self._lesson(), self.train_mb_size, self.seed))
 
     def make_eval_dataloader(self, **kwargs: Any) -> None:
         """Read whole batches, in order."""
@@ -170,6 +234,7 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         """Give Adam the parameters that learn the task."""
         lesson = self._lesson()
         learning = [p for p in self.learning(lesson).parameters() if p.requires_grad]
+        self._trainable = sum(p.numel() for p in learning)
         if not learning:
             return
         rate = self.settings[lesson.task.name].learning_rate
@@ -182,15 +247,20 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         else:
             self.mbatch: Any = list(self.mbatch)
 
-    def forward(self) -> Tensor:
+    def forward(self) -> Any:
         """Return the outputs of the batch; its loss comes along."""
         x, y = self.mb_x, self.mb_y
         if not self.is_training:
-            outputs: Tensor = self.model(x, self._lesson().task.name)
+            outputs: Any = self.model(x, self._lesson().task.name)
             self._batch_loss = self._lesson().task.loss(outputs, y)
             return outputs
-        outputs, self._batch_loss = self.batch_loss(x, y, self._lesson())
         self.samples_seen += len(x)
+        if isinstance(x, LazyStackedTensorDict):  # several tasks in one batch
+            outputs = self.model(x)
+            self._batch_loss = self.task_loss(outputs, y)
+        else:
+            self._taught = self.lessons[int(y["task"][0])]
+            outputs, self._batch_loss = self.batch_loss(x, y, self._taught)
         return outputs
 
     def criterion(self) -> Tensor:
@@ -202,8 +272,8 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
 
     def optimizer_step(self) -> None:
         """Take a step of the size that the schedule says."""
-        settings = self.settings[self._lesson().task.name]
-        rate = settings.learning_rate_at(self.clock.train_exp_iterations, self._steps)
+        settings = self.settings[self._taught.task.name]
+        rate = settings.learning_rate_at(self.clock.train_exp_iterations, self.steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         if settings.clip is not None:
@@ -213,33 +283,43 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
     def _train_exp(
         self, experience: Lesson, eval_streams: Iterable[Any] | None = None, **kwargs: Any
     ) -> None:
-        same = [
+        given = [
             lesson
             for stream in eval_streams or ()
             for lesson in (stream if isinstance(stream, Iterable) else [stream])
-            if lesson.task_label == experience.task_label and lesson is not experience
+            if lesson is not experience  # which Avalanche gives where nothing is given
         ]
+        same = [lesson for lesson in given if lesson.task_label == experience.task_label]
         self._validation = same[0] if same else None
+        if given and not same:
+            raise UserError(f"no validation samples of {experience.task.name!r} were given")
         if not any(p.requires_grad for p in self.learning(experience).parameters()):
             return  # nothing to learn: the task is known already
         super()._train_exp(experience, eval_streams=[], **kwargs)
 
     def _after_training_epoch(self, **kwargs: Any) -> None:
         super()._after_training_epoch(**kwargs)
-        lesson, score = self._lesson(), float("nan")
-        if self._validation is not None:
-            score = self.score(self._validation)[lesson.task.metric]
-            if self._best is None or score > self._best[0]:
-                self._best = score, copy.deepcopy(self.learning(lesson).state_dict())
+        lesson, scores = self._lesson(), self.validate()
+        total = sum(scores.values())
+        if scores and (self._best is None or total > sum(self._best[0].values())):
+            self._best = scores, copy.deepcopy(self.learning(lesson).state_dict())
         if self._on_progress is not None:
-            epoch = self.clock.train_exp_epochs
-            loss = float(self.loss.detach())
-            self._on_progress(Progress(lesson.task.name, epoch, self.train_epochs, loss, score))
+            epoch, name = self.clock.train_exp_epochs, lesson.task.name
+            loss, score = float(self.loss.detach()), scores.get(name, math.nan)
+            self._on_progress(Progress(name, epoch, self.train_epochs, loss, score))
+
+    def validate(self) -> dict[str, float]:
+        """Score on validation what is being learned; the best epoch has the highest sum."""
+        if self._validation is None:
+            return {}
+        task = self._validation.task
+        return {task.name: self.score(self._validation)[task.metric]}
 
     def _after_training_exp(self, **kwargs: Any) -> None:
         lesson = self._lesson()
         if self._best is not None:
-            self.validation_scores[lesson.task.name], state = self._best
+            scores, state = self._best
+            self.validation_scores.update(scores)
             self.learning(lesson).load_state_dict(state)
         self._best = self._validation = None
         self.finish(lesson)
@@ -264,26 +344,42 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         )
 
 
+@dataclass(frozen=True)
+class Course:
+    """The samples of a task in batches, epoch after epoch; seed, task and epoch say in which order.
+
+    The task counts by its name: where it stands in the stream changes nothing.
+    """
+
+    lesson: Lesson
+    batch_size: int
+    seed: int
+
+    def epoch(self, number: int) -> BatchLoader:
+        """Return the batches of an epoch, from 0."""
+        seed = task_seed(self.seed, self.lesson.task.name)
+        return BatchLoader(self.lesson.batches, self.batch_size, seed=seed, epoch=number)
+
+    def batches(self) -> Iterator[list[Any]]:
+        """Yield batches without end."""
+        for number in itertools.count():
+            yield from labelled(self.epoch(number))
+
+
 @dataclass
 class _Epochs:
-    """The batches of the epoch that the strategy's clock shows."""
+    """The batches of the epoch that the strategy's clock shows; the last may be cut short."""
 
     strategy: TaskTemplate
-    lesson: Lesson
-
-    def _loader(self) -> BatchLoader:
-        return BatchLoader(
-            self.lesson.batches,
-            self.strategy.train_mb_size,
-            seed=_mixed(self.strategy.seed, self.lesson.task_label),
-            epoch=self.strategy.clock.train_exp_epochs,
-        )
+    course: Course
 
     def __len__(self) -> int:
-        return len(self._loader())
+        return len(self.course.epoch(0))
 
     def __iter__(self) -> Iterator[list[Any]]:
-        return labelled(self._loader())
+        epoch = self.strategy.clock.train_exp_epochs
+        left = self.strategy.steps - epoch * len(self)
+        return itertools.islice(labelled(self.course.epoch(epoch)), left)
 
 
 def labelled(loader: BatchLoader) -> Iterator[list[Any]]:
@@ -292,6 +388,22 @@ def labelled(loader: BatchLoader) -> Iterator[list[Any]]:
         yield [x, y, y["task"]]
 
 
-def _mixed(seed: int, label: int) -> int:
-    """Return a seed of its own for a task of the stream."""
-    return int(np.random.SeedSequence([seed, label]).generate_state(1)[0])
+def task_seed(seed: int, task: str) -> int:
+    """Return a seed of its own for a task."""
+    name = zlib.crc32(task.encode())
+    return int(np.random.SeedSequence([seed, name]).generate_state(1)[0])
+
+
+def _rows(y: Any, rows: Tensor) -> Any:
+    """Return samples of one task out of a batch that mixes several."""
+    return torch.stack([y[int(row)] for row in rows])
+
+
+def _size(module: nn.Module, learning: bool = False) -> int:
+    """Return how many numbers a module has, or how many of them learn."""
+    return sum(p.numel() for p in module.parameters() if p.requires_grad or not learning)
+
+
+def _detached(module: nn.Module) -> dict[str, Tensor]:
+    """Return a module's tensors on the CPU, each with memory of its own."""
+    return {name: value.detach().cpu().clone() for name, value in module.state_dict().items()}

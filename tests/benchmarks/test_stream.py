@@ -102,6 +102,7 @@ def test_avalanches_own_loader_gets_the_batches_that_ours_gives(benchmark: Any) 
         x, y, labels = next(iter(loader))
         our_x, our_y = experience.batches[np.arange(16)]
         assert labels.tolist() == [experience.task_label] * 16
+        assert (x.pop("y") == our_y).all()  # the targets come along
         assert (x == our_x).all()
         assert (y == our_y).all()
 

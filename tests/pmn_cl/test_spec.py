@@ -256,9 +256,9 @@ ONE_EDIT = [
         "16:24: strategies[1]: 'constant' is given twice, expected once, or with a variant of "
         "its own"),
     bad("strategy with an unknown option", "[constant]", "[{name: pmn, gate: {kind: equal}}]",
-        "16:26: strategies[0].gate: unknown key 'gate', expected one of size, gates, departures, "
-        "asking, finetune, keep_old, supervise, supervision, modules, training, start_from, "
-        "memory; did you mean 'gates'?"),
+        "16:26: strategies[0].gate: unknown key 'gate', expected one of size, training, rate, "
+        "gates, departures, asking, finetune, keep_old, supervise, supervision, modules, "
+        "start_from, memory; did you mean 'gates'?"),
     bad("strategy with a bad option", "[constant]", "[{name: pmn, gates: {kind: soft}}]",
         "16:40: strategies[0].gates.kind: found 'soft' (text), expected 'softmax', 'sigmoid', "
         "'equal' or 'hard'"),

@@ -34,7 +34,7 @@ def test_the_papers_settings_are_the_papers(
     assert (found.learning_rate, found.batch_size, found.epochs) == (rate, batch, epochs)
     # The paper says nothing of a schedule, of warm-up or of clipping.
     assert (found.schedule, found.warmup, found.clip) == ("constant", 0, None)
-    assert found.epochs_for(200_000) == epochs
+    assert found.steps(1000) == 1000 * epochs
 
 
 def test_every_size_has_settings_for_all_six_tasks() -> None:
@@ -43,21 +43,23 @@ def test_every_size_has_settings_for_all_six_tasks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("samples", "least_steps", "epochs"),
+    ("per_epoch", "budget", "least_steps", "steps"),
     [
-        (100, 0, 3),  # nothing asked for: as often as is said
-        (100, 30, 3),  # 10 steps an epoch: 3 epochs are 30 already
-        (100, 31, 4),
-        (101, 31, 3),  # a last, smaller batch is a step too: 11 an epoch, 33 in three
-        (101, 34, 4),
-        (7, 5, 5),  # fewer samples than a batch: one step an epoch
-        (1, 1000, 1000),
+        (10, 100, 0, 30),  # three epochs
+        (10, 100, 30, 30),
+        (10, 100, 31, 31),  # small fractions get more, up to the least
+        (1, 100, 1000, 1000),
+        (10, 50, 0, 15),  # one and a half epochs
+        (10, 50, 20, 20),
+        (11, 25, 0, 8),  # 8.25
+        (10, 200, 0, 60),
+        (1, 1, 0, 1),  # never none
     ],
 )
-def test_small_fractions_get_more_epochs_up_to_the_least_steps(
-    samples: int, least_steps: int, epochs: int
+def test_a_task_takes_its_share_of_all_epochs_and_at_least_the_least_steps(
+    per_epoch: int, budget: float, least_steps: int, steps: int
 ) -> None:
-    assert settings(least_steps=least_steps).epochs_for(samples) == epochs
+    assert settings(least_steps=least_steps).steps(per_epoch, budget) == steps
 
 
 def test_a_constant_rate_stays() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -104,7 +105,8 @@ def bare_loop(
 ) -> None:
     """Train as any PyTorch script would, without Avalanche or the template."""
     # A task's seed: numpy's mix of the run's seed and the task's place in the stream.
-    own = int(np.random.SeedSequence([seed, lesson.task_label]).generate_state(1)[0])
+    name = zlib.crc32(lesson.task.name.encode())  # the same wherever it stands in the stream
+    own = int(np.random.SeedSequence([seed, name]).generate_state(1)[0])
     optimizer = torch.optim.Adam(learning, lr=chosen.learning_rate, fused=fused)
     steps = chosen.epochs * -(-len(lesson.samples) // chosen.batch_size)
     step = 0
