@@ -1,0 +1,151 @@
+"""A network that answers several tasks, and the strategy that trains one task after another on it.
+
+What a subclass adds is how its parts are put together: ``add`` and ``answer``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from tensordict import LazyStackedTensorDict
+from torch import Tensor, nn
+
+from baselines.options import HeadsOptions
+from baselines.trunk import WIDTHS, Plan
+from pmn_cl.errors import UserError
+from pmn_cl.modules.environment import Environment
+from pmn_cl.modules.sizes import DEPARTURES, SIZES, WorldShape
+from pmn_cl.modules.trace import Trace
+from pmn_cl.strategy import Lesson, Progress
+from pmn_cl.tasks import Task
+from strategies.template import TaskTemplate
+
+
+class MixedOutputs(NamedTuple):
+    """Outputs of a batch that mixes tasks: which samples, and the outputs of their task."""
+
+    parts: list[tuple[Tensor, Tensor]]
+
+
+class HeadsNetwork(nn.Module, ABC):
+    """A network with a head per task."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self.plan = plan
+        self.tasks: dict[str, Task] = {}  # learned so far
+        self._names: dict[int, str] = {}  # of tasks, by label
+
+    @abstractmethod
+    def grow(self, task: Task) -> None:
+        """Add what a new task needs."""
+
+    @abstractmethod
+    def answer(self, env: Environment, task: Task, teacher: Mapping[str, Tensor] | None) -> Tensor:
+        """Return the outputs of a task."""
+
+    def add(self, lesson: Lesson) -> None:
+        """Get ready for a task, once."""
+        if lesson.task.name not in self.tasks:
+            self.tasks[lesson.task.name] = lesson.task
+            self._names[lesson.task_label] = lesson.task.name
+            self.grow(lesson.task)
+
+    def forward(
+        self,
+        x: Any,
+        task: str | None = None,
+        *,
+        teacher: Mapping[str, Tensor] | None = None,
+        trace: Trace | None = None,
+    ) -> Tensor | MixedOutputs:
+        """Return the outputs of a task, or of every task in a batch that brings its targets."""
+        if isinstance(x, LazyStackedTensorDict):
+            return self._mixed(x)
+        if task is None:  # as plugins of Avalanche's call it
+            if "y" not in x:
+                raise UserError(
+                    "the batch has no task label: give the network a task, or targets in x['y']"
+                )
+            task, teacher = self._names[int(x["y", "task"][0])], x["y"]
+        if task not in self.tasks:
+            known = ", ".join(self.tasks) or "none"
+            raise UserError(f"task {task!r} was not learned; learned: {known}")
+        return self.answer(Environment.of(x, task=task), self.tasks[task], teacher)
+
+    def _mixed(self, x: Any) -> MixedOutputs:
+        samples = x.tensordicts
+        labels = torch.tensor([int(sample["y", "task"]) for sample in samples])
+        parts = []
+        for label in sorted(set(labels.tolist())):
+            rows = (labels == label).nonzero().squeeze(1)
+            output = self(torch.stack([samples[int(row)] for row in rows]))
+            parts.append((rows, output))
+        return MixedOutputs(parts)
+
+
+class HeadsStrategy(TaskTemplate):
+    """Trains a network with a head per task on one task after another."""
+
+    Options = HeadsOptions
+    kind: ClassVar[type[HeadsNetwork]]
+
+    def __init__(
+        self,
+        *,
+        options: HeadsOptions | None = None,
+        seed: int = 0,
+        device: str = "cpu",
+        budget: float = 100.0,
+        plugins: Sequence[Any] = (),
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self.options = options or self.Options()
+        super().__init__(
+            network=nn.Module(),  # what is to be seen is known with the first lesson
+            settings=self.options.settings(),
+            seed=seed,
+            device=device,
+            budget=budget,
+            plugins=plugins,
+            on_progress=on_progress,
+        )
+
+    @property
+    def network(self) -> Any:
+        """Return the network, which the first lesson makes."""
+        if not isinstance(self.model, HeadsNetwork):
+            raise UserError("nothing was learned yet")
+        return self.model
+
+    def prepare(self, lesson: Lesson) -> None:
+        """Add what the task needs."""
+        if not isinstance(self.model, HeadsNetwork):
+            self.model: nn.Module = self.make_network(plan_of(self.options, lesson))
+        self.network.add(lesson)
+
+    def make_network(self, plan: Plan) -> HeadsNetwork:
+        """Return the network before its first task."""
+        return self.kind(plan)
+
+    def predict(self, lesson: Lesson) -> Any:
+        """Answer all samples of a split."""
+        self.network  # noqa: B018  # which must be there
+        return super().predict(lesson)
+
+
+def plan_of(options: HeadsOptions, lesson: Lesson) -> Plan:
+    """Return how large the parts are, and what they are over."""
+    store = lesson.samples.store
+    region = store.table(lesson.samples.split, "scenes")["regions"].shape[2]
+    sizes = SIZES[options.size]
+    return Plan(
+        WorldShape(region, store.names),
+        sizes,
+        options.width or WIDTHS[options.size],
+        options.attention or sizes.attention,
+        DEPARTURES[options.size].answer_bias,
+    )
