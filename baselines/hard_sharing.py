@@ -11,9 +11,7 @@ over its samples with weight 1, so that no task weighs more than its own trainin
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -59,12 +57,11 @@ class _Mixing(HardSharing):
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self._shares: list[tuple[Lesson, int]] = []  # steps of each task
-        self._validations: dict[str, Lesson] = {}
 
     def own_steps(self, lesson: Lesson) -> int:
         """Return how many steps a task would have alone."""
         settings = self.settings[lesson.task.name]
-        return settings.steps(len(self._course(lesson).epoch(0)), self.budget)
+        return settings.steps(len(self._course(lesson)), self.budget)
 
     def _course(self, lesson: Lesson) -> Course:
         return Course(lesson, self.settings[lesson.task.name].batch_size, self.seed)
@@ -78,21 +75,17 @@ class _Mixing(HardSharing):
         """Mix the batches of the tasks."""
         courses = [(self._course(lesson), steps) for lesson, steps in self._shares]
         seed = task_seed(self.seed, "+".join(lesson.task.name for lesson, _ in self._shares))
-        self.dataloader = Mixture(courses, self.train_epochs, seed)
-
-    def validate(self) -> dict[str, float]:
-        """Score all tasks that are learned together."""
-        scores = {}
-        for lesson, _ in self._shares:
-            name = lesson.task.name
-            scores[name] = self.score(self._validations[name])[lesson.task.metric]
-        return scores
+        self.dataloader = Mixture(self, courses, seed)
 
 
 class HardSharingJoint(_Mixing):
     """All tasks at once: what sharing can reach when nothing has to be remembered."""
 
     at_once = True
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self._validations: dict[str, Lesson] = {}
 
     def learn_all(self, lessons: Sequence[Lesson], validations: Sequence[Lesson]) -> None:
         """Learn all tasks together, as one long experience."""
@@ -111,6 +104,14 @@ class HardSharingJoint(_Mixing):
         for known, _ in self._shares or [(lesson, 0)]:
             super().prepare(known)
 
+    def validate(self) -> dict[str, float]:
+        """Score all tasks that are learned together."""
+        scores = {}
+        for lesson, _ in self._shares:
+            name = lesson.task.name
+            scores[name] = self.score(self._validations[name])[lesson.task.metric]
+        return scores
+
 
 class HardSharingCumulative(_Mixing):
     """One task after another, with all earlier data at hand.
@@ -127,36 +128,27 @@ class HardSharingCumulative(_Mixing):
             for place, old in enumerate(earlier)
         ]
         self._shares = [*((old, count) for old, count in again if count), (lesson, steps)]
-        self._validations[lesson.task.name] = validation
         super().learn(lesson, validation)
 
 
-@dataclass
 class Mixture:
-    """Batches of several tasks in random order, in so many parts; each part goes on where the
-    one before ended.
-    """
+    """Batches of several tasks in random order, in as many parts as the strategy has epochs."""
 
-    courses: list[tuple[Course, int]]
-    parts: int
-    seed: int
-    _left: Iterator[list[Any]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        turns = np.repeat(np.arange(len(self.courses)), [steps for _, steps in self.courses])
-        self._order = np.random.default_rng(self.seed).permutation(turns)
-        self._left = self._batches()
-        self._ends = np.linspace(0, len(self._order), self.parts + 1).round().astype(int)
-        self._part = 0
-
-    def _batches(self) -> Iterator[list[Any]]:
-        running = [course.batches() for course, _ in self.courses]
-        return (next(running[turn]) for turn in self._order)
+    def __init__(self, strategy: _Mixing, courses: list[tuple[Course, int]], seed: int) -> None:
+        self._strategy = strategy
+        self._courses = [course for course, _ in courses]
+        turns = np.repeat(np.arange(len(courses)), [steps for _, steps in courses])
+        self._order = np.random.default_rng(seed).permutation(turns)
+        self._ends = np.linspace(0, len(turns), strategy.epochs + 1).round().astype(int)
 
     def __len__(self) -> int:
         return len(self._order)
 
     def __iter__(self) -> Iterator[list[Any]]:
-        steps = self._ends[self._part + 1] - self._ends[self._part]
-        self._part += 1
-        return itertools.islice(self._left, int(steps))
+        clock = self._strategy.clock
+        done, end = clock.train_exp_iterations, self._ends[clock.train_exp_epochs + 1]
+        taken = np.bincount(self._order[:done], minlength=len(self._courses))
+        running = [
+            course.from_step(int(step)) for course, step in zip(self._courses, taken, strict=True)
+        ]
+        return (next(running[turn]) for turn in self._order[done:end])

@@ -124,6 +124,8 @@ def _spec(rung: Rung, seed: int) -> StreamSpec:
 
 
 def _tell(progress: Any) -> None:
+    if progress.score is None:
+        return  # in the middle of an epoch
     click.echo(
         f"  {progress.task} epoch {progress.epoch}/{progress.epochs}  "
         f"loss {progress.loss:.3f}  validation {progress.score:.4f}"

@@ -45,13 +45,22 @@ class Options(BaseModel):
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the training of a task has come."""
+    """How far the training of a task has come, at the end of an epoch or on the way."""
 
     task: str
-    epoch: int  # that ended, from 1
+    epoch: int  # that ended, or goes on, from 1
     epochs: int
-    loss: float  # of the epoch's last batch
-    score: float  # on validation
+    loss: float  # of the last batch
+    score: float | None  # on validation, at the end of an epoch
+    step: int  # from 1
+    steps: int
+
+
+class State(NamedTuple):
+    """How far a strategy is, in the middle of a task or between two: tensors and plain values."""
+
+    tensors: dict[str, Any]
+    facts: dict[str, Any]
 
 
 class ParameterCount(NamedTuple):
@@ -66,6 +75,7 @@ class Strategy(ABC):
 
     Options: ClassVar[type[BaseModel]] = Options
     at_once: ClassVar[bool] = False  # learns all tasks of a stream together, by ``learn_all``
+    on_step: Callable[[], None] | None = None  # called after every training step, if it is set
 
     def __init__(
         self,
@@ -79,6 +89,12 @@ class Strategy(ABC):
         self.options: Any = options or self.Options()
         self.seed = seed
         self.samples_seen = 0
+
+    def expect(self, lessons: Sequence[Lesson]) -> None:  # noqa: B027  # most need not know
+        """Hear, once and before learning, which stream is to come: its tasks and their sizes.
+
+        Nothing may be learned from its samples here.
+        """
 
     @abstractmethod
     def learn(self, lesson: Lesson, validation: Lesson) -> None:
@@ -104,6 +120,28 @@ class Strategy(ABC):
     def parameter_count(self) -> ParameterCount:
         """Return how large it is by now."""
         return ParameterCount(0, 0)
+
+    def digest(self) -> str:
+        """Return a digest of all that was learned, where there is one."""
+        return ""
+
+    def details(self) -> dict[str, float]:
+        """Return what else a result should say, such as the size of a memory."""
+        return {}
+
+    def state(self) -> State | None:
+        """Return all that is needed to go on from here, also in the middle of a task.
+
+        None from a strategy that cannot: it starts over when it is cut off.
+        """
+        return None
+
+    def restore(self, state: State, done: Sequence[Lesson]) -> None:
+        """Go back to a state in which these lessons were done.
+
+        If it was taken in the middle of a task, the next ``learn`` goes on with that task.
+        """
+        raise NotImplementedError(f"{type(self).__name__} gives no state to go back to")
 
     @abstractmethod
     def save(self, folder: str | Path) -> Any:

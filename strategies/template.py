@@ -13,6 +13,7 @@ import copy
 import itertools
 import json
 import math
+import time
 import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,9 +31,21 @@ from torch import Tensor, nn
 from pmn_cl.compat import import_avalanche
 from pmn_cl.errors import UserError
 from pmn_cl.loader import BatchLoader
+from pmn_cl.modules.task_module import digest_of
 from pmn_cl.modules.trace import Trace
-from pmn_cl.strategy import Lesson, ParameterCount, Progress, Strategy
+from pmn_cl.strategy import Lesson, ParameterCount, Progress, State, Strategy
 from pmn_cl.training import TrainingSettings
+from strategies.checkpoint import (
+    clock_values,
+    copied,
+    load_optimizer,
+    load_random_states,
+    optimizer_tensors,
+    part,
+    random_states,
+    set_clock,
+    under,
+)
 
 import_avalanche()
 
@@ -40,6 +53,7 @@ from avalanche.training.templates import SupervisedTemplate  # noqa: E402
 from avalanche.training.templates.base_sgd import PeriodicEval  # noqa: E402
 
 _ANSWERED_AT_ONCE = 512  # samples
+_TOLD_EVERY = 1.0  # seconds
 _WEIGHTS, _RECORD = "network.safetensors", "learned.json"
 
 
@@ -72,6 +86,8 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         self.dataloader: Any  # plugins of Avalanche may put in their own
         self._validation: Lesson | None = None
         self._trainable = 0
+        self._told = 0.0  # when progress was last told
+        self._resuming: State | None = None
         self._best: tuple[dict[str, float], dict[str, Tensor]] | None = None
         with warnings.catch_warnings():  # we score by ourselves, which Avalanche warns of
             warnings.filterwarnings("ignore", "No loggers specified")
@@ -145,19 +161,85 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         """Count what the network has, and what of it the last task could change."""
         return ParameterCount(_size(self.model), self._trainable)
 
-    def build(self, lessons: Iterable[Lesson]) -> None:
-        """Make the network as large as it is after these lessons, without learning."""
+    def digest(self) -> str:
+        """Return a digest of all weights and running statistics."""
+        return digest_of(self.model)
+
+    def build(self, lessons: Iterable[Lesson], weights: Mapping[str, Tensor] | None = None) -> None:
+        """Make the network as it is after these lessons, without learning, or with what is known.
+
+        Weights are taken up lesson by lesson, so that what is frozen is frozen with its own.
+        """
         for lesson in lessons:
             self.lessons[lesson.task_label] = lesson
             self.prepare(lesson)
             self._trainable = _size(self.learning(lesson), learning=True)
+            if weights is not None:
+                there = self.model.state_dict()
+                known = {n: w for n, w in weights.items() if n in there}
+                self.model.load_state_dict(known, strict=False)
             self.finish(lesson)
+
+    def extra_state(self) -> dict[str, Tensor]:
+        """Return what a subclass or its plugins remember, beside the network."""
+        return {}
+
+    def load_extra_state(self, tensors: Mapping[str, Tensor]) -> None:
+        """Let a subclass or its plugins remember again."""
+
+    def state(self) -> State:
+        """Return the network, the optimizer, the best epoch, all generators and the clock."""
+        generators, plain = random_states()
+        tensors = under("model", self.model.state_dict())
+        tensors |= under("random", generators) | under("extra", self.extra_state())
+        facts: dict[str, Any] = {
+            "random": plain,
+            "clock": clock_values(self.clock),
+            "samples_seen": self.samples_seen,
+            "validation_scores": self.validation_scores,
+            "trainable": self._trainable,
+            "task": None,  # that is being learned
+        }
+        if self._validation is not None:
+            facts["task"] = self._lesson().task.name
+            tensors |= under("optimizer", optimizer_tensors(self.optimizer))
+            if self._best is not None:
+                facts["best"], best = self._best
+                tensors |= under("best", best)
+        return State(copied(tensors), facts)
+
+    def restore(self, state: State, done: Sequence[Lesson]) -> None:
+        """Build what these lessons made, and go on where the state was taken."""
+        tensors, facts = state
+        self.samples_seen = facts["samples_seen"]
+        self.validation_scores = dict(facts["validation_scores"])
+        self.build(done, part("model", tensors))
+        self._trainable = facts["trainable"]
+        if facts["task"] is None:
+            self.load_extra_state(part("extra", tensors))
+            set_clock(self.clock, facts["clock"])
+            load_random_states(part("random", tensors), facts["random"])
+        else:
+            self._resuming = state
+
+    def _resume(self) -> None:
+        """Go on in the middle of the task that has just been prepared."""
+        assert self._resuming is not None
+        (tensors, facts), self._resuming = self._resuming, None
+        self.model.load_state_dict(part("model", tensors))
+        load_optimizer(self.optimizer, part("optimizer", tensors))
+        if "best" in facts:
+            self._best = dict(facts["best"]), part("best", tensors)
+        self.samples_seen = facts["samples_seen"]
+        self.load_extra_state(part("extra", tensors))
+        set_clock(self.clock, facts["clock"])
+        load_random_states(part("random", tensors), facts["random"])
 
     def save(self, folder: str | Path) -> Any:
         """Keep the network's weights, and what was learned in which order."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        save_file(_detached(self.model), folder / _WEIGHTS)
+        save_file(copied(self.model.state_dict()), folder / _WEIGHTS)
         kept = {
             "tasks": [lesson.task.name for lesson in self.lessons.values()],
             "samples_seen": self.samples_seen,
@@ -177,8 +259,8 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         if kept["tasks"] != given:
             learned = ", ".join(kept["tasks"])
             raise UserError(f"{folder}: what is there learned {learned}, not {', '.join(given)}")
-        self.build(lessons)
         try:
+            self.build(lessons, weights)
             self.model.load_state_dict(weights)
         except RuntimeError as error:
             raise UserError(f"{folder}: does not fit this strategy's options: {error}") from None
@@ -203,9 +285,9 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
 
     def plan(self, lesson: Lesson) -> None:
         """Say how many steps to take for a task, and in how many epochs."""
-        per_epoch = len(Course(lesson, self.train_mb_size, self.seed).epoch(0))
+        per_epoch = len(Course(lesson, self.train_mb_size, self.seed))
         self.steps = self.settings[lesson.task.name].steps(per_epoch, self.budget)
-        self.train_epochs = math.ceil(self.steps / per_epoch)
+        self.epochs = math.ceil(self.steps / per_epoch)
 
     def make_train_dataloader(self, **kwargs: Any) -> None:
         """Read whole batches; the order of an epoch depends on the seed alone."""
@@ -295,7 +377,28 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
             raise UserError(f"no validation samples of {experience.task.name!r} were given")
         if not any(p.requires_grad for p in self.learning(experience).parameters()):
             return  # nothing to learn: the task is known already
+        if self._resuming is not None:
+            self._resume()
+        self.train_epochs = self.epochs - self.clock.train_exp_epochs
         super()._train_exp(experience, eval_streams=[], **kwargs)
+
+    def _after_training_iteration(self, **kwargs: Any) -> None:
+        super()._after_training_iteration(**kwargs)
+        if self._on_progress is not None and time.monotonic() > self._told + _TOLD_EVERY:
+            self._tell(None)
+        if self.on_step is not None:
+            self.on_step()
+
+    def _tell(self, score: float | None) -> None:
+        """Report how far the task has come."""
+        self._told = time.monotonic()
+        epoch = self.clock.train_exp_epochs + (score is None)
+        step, loss = self.clock.train_exp_iterations, float(self.loss.detach())
+        progress = Progress(
+            self._lesson().task.name, epoch, self.epochs, loss, score, step, self.steps
+        )
+        if self._on_progress is not None:
+            self._on_progress(progress)
 
     def _after_training_epoch(self, **kwargs: Any) -> None:
         super()._after_training_epoch(**kwargs)
@@ -303,10 +406,7 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         total = sum(scores.values())
         if scores and (self._best is None or total > sum(self._best[0].values())):
             self._best = scores, copy.deepcopy(self.learning(lesson).state_dict())
-        if self._on_progress is not None:
-            epoch, name = self.clock.train_exp_epochs, lesson.task.name
-            loss, score = float(self.loss.detach()), scores.get(name, math.nan)
-            self._on_progress(Progress(name, epoch, self.train_epochs, loss, score))
+        self._tell(scores.get(lesson.task.name))
 
     def validate(self) -> dict[str, float]:
         """Score on validation what is being learned; the best epoch has the highest sum."""
@@ -355,15 +455,22 @@ class Course:
     batch_size: int
     seed: int
 
-    def epoch(self, number: int) -> BatchLoader:
-        """Return the batches of an epoch, from 0."""
+    def epoch(self, number: int, start: int = 0) -> BatchLoader:
+        """Return the batches of an epoch, from 0, or those from one of them on."""
         seed = task_seed(self.seed, self.lesson.task.name)
-        return BatchLoader(self.lesson.batches, self.batch_size, seed=seed, epoch=number)
+        return BatchLoader(
+            self.lesson.batches, self.batch_size, seed=seed, epoch=number, start=start
+        )
 
-    def batches(self) -> Iterator[list[Any]]:
-        """Yield batches without end."""
-        for number in itertools.count():
-            yield from labelled(self.epoch(number))
+    def __len__(self) -> int:
+        return len(self.epoch(0))
+
+    def from_step(self, step: int) -> Iterator[list[Any]]:
+        """Yield batches without end, from a step on: where it starts costs nothing."""
+        first, start = divmod(step, len(self))
+        for number in itertools.count(first):
+            yield from labelled(self.epoch(number, start))
+            start = 0
 
 
 @dataclass
@@ -374,12 +481,13 @@ class _Epochs:
     course: Course
 
     def __len__(self) -> int:
-        return len(self.course.epoch(0))
+        return len(self.course)
 
     def __iter__(self) -> Iterator[list[Any]]:
-        epoch = self.strategy.clock.train_exp_epochs
-        left = self.strategy.steps - epoch * len(self)
-        return itertools.islice(labelled(self.course.epoch(epoch)), left)
+        clock = self.strategy.clock
+        end = min(self.strategy.steps, (clock.train_exp_epochs + 1) * len(self))
+        done = clock.train_exp_iterations  # more than the epochs have, where a run was cut
+        return itertools.islice(self.course.from_step(done), end - done)
 
 
 def labelled(loader: BatchLoader) -> Iterator[list[Any]]:
@@ -402,8 +510,3 @@ def _rows(y: Any, rows: Tensor) -> Any:
 def _size(module: nn.Module, learning: bool = False) -> int:
     """Return how many numbers a module has, or how many of them learn."""
     return sum(p.numel() for p in module.parameters() if p.requires_grad or not learning)
-
-
-def _detached(module: nn.Module) -> dict[str, Tensor]:
-    """Return a module's tensors on the CPU, each with memory of its own."""
-    return {name: value.detach().cpu().clone() for name, value in module.state_dict().items()}
