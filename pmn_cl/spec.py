@@ -42,6 +42,8 @@ class StreamSpec(_Strict):
     world: dict[str, Any]
     tasks: list[TaskSpec] = Field(min_length=1)
     fraction: float = Field(100, ge=1, le=100, description="percent")  # of training samples
+    budget: float = Field(100, gt=0, le=1000, description="percent")  # of the usual training
+    threads: int = Field(1, ge=1, le=1024)  # of each run; another number gives other last digits
     strategies: list[dict[str, Any]] = Field(min_length=1)  # name, variant and options
     seeds: list[int] = Field(min_length=1)
 

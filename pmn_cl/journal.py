@@ -1,0 +1,63 @@
+"""A run's journal: what happened, one line of JSON after another, safe against being cut off.
+
+Only the run itself writes it; anybody may read it while it grows. No torch here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from pmn_cl.errors import UserError
+
+JOURNAL = "journal.jsonl"
+Event = dict[str, Any]  # "event", "time" and whatever belongs to it
+
+
+class Journal:
+    """Appends events to a file; each is on disk when ``write`` returns."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / JOURNAL
+        self.events = read_journal(self.path) if self.path.exists() else []
+        self._drop_what_was_cut()
+        self._file = self.path.open("ab")
+
+    def write(self, event: str, **what: Any) -> None:
+        """Add an event."""
+        entry = {"event": event, "time": round(time.time(), 3), **what}
+        line = json.dumps(entry, allow_nan=False).encode() + b"\n"
+        self._file.write(line)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self.events.append(json.loads(line))
+
+    def close(self) -> None:
+        """Write no more."""
+        self._file.close()
+
+    def _drop_what_was_cut(self) -> None:
+        """Remove the beginning of a line whose end was never written."""
+        if not self.path.exists():
+            return
+        whole = self.path.read_bytes()
+        end = whole.rfind(b"\n") + 1
+        if end < len(whole):
+            with self.path.open("r+b") as file:
+                file.truncate(end)
+                os.fsync(file.fileno())
+
+
+def read_journal(path: Path) -> list[Event]:
+    """Return the events of a journal; a last line without an end is not there yet."""
+    lines = path.read_bytes().split(b"\n")[:-1]
+    events = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            events.append(json.loads(line))
+        except ValueError:
+            raise UserError(f"{path}:{number}: is no line of a journal: {line[:60]!r}") from None
+    return events

@@ -1,0 +1,267 @@
+"""A run: one strategy with one seed, carried through a stream. Knows nothing of other runs.
+
+``plan_runs`` says which runs a stream asks for; ``carry_out`` does one of them and returns its
+record. Importing this file is cheap: torch comes with the first run.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import platform
+import re
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from pmn_cl import __version__, registry
+from pmn_cl.journal import Event, Journal
+from pmn_cl.results import Result, Row
+from pmn_cl.spec import StreamSpec, strategy_options
+from pmn_cl.strategy import Lesson, Progress, Strategy
+
+SPLITS = ("test", "novel")  # that results are about
+_PACKAGES = ("torch", "avalanche-lib", "numpy", "scikit-learn", "tensordict")
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """What is to be run."""
+
+    stream: StreamSpec
+    strategy: str
+    variant: str
+    options: dict[str, Any]  # as given
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """Return a name for the run that says what it is, and changes with all that matters."""
+        name = "-".join(filter(None, (self.strategy, self.variant)))
+        readable = re.sub(r"[^\w.]+", "-", name).strip("-")
+        return f"{readable}-seed{self.seed}-{self.digest[:8]}"
+
+    @property
+    def digest(self) -> str:
+        """Return a digest of all that decides the result, but for the code."""
+        text = json.dumps(self._identity(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _identity(self) -> dict[str, Any]:
+        stream = self.stream.model_dump(include={"world", "tasks", "fraction", "budget", "threads"})
+        given = {"strategy": self.strategy, "variant": self.variant, "options": self.options}
+        return {**stream, **given, "seed": self.seed}
+
+
+def plan_runs(
+    spec: StreamSpec, strategies: Sequence[str] = (), seeds: Sequence[int] = ()
+) -> list[RunSpec]:
+    """Return the runs of a stream, or those of some strategies and seeds."""
+    runs = []
+    for given in spec.strategies:
+        options = {k: v for k, v in given.items() if k not in ("name", "variant")}
+        if not strategies or given["name"] in strategies:
+            runs += [
+                RunSpec(spec, given["name"], given.get("variant", ""), options, seed)
+                for seed in seeds or spec.seeds
+            ]
+    return runs
+
+
+def make_strategy(
+    run: RunSpec,
+    lessons: Sequence[Lesson],
+    *,
+    device: str = "cpu",
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Strategy:
+    """Return the strategy of a run, ready for its first lesson."""
+    kind: type[Strategy] = registry.find(run.strategy, registry.STRATEGIES, "strategy", Strategy)
+    options = strategy_options(run.strategy).model_validate(run.options)
+    return kind(
+        options=options,
+        seed=run.seed,
+        device=device,
+        budget=run.stream.budget,
+        on_progress=on_progress,
+    )
+
+
+def carry_out(
+    run: RunSpec,
+    *,
+    journal: Journal,
+    cache: Path | None = None,
+    device: str = "cpu",
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Result:
+    """Learn the stream, and score all that was learned after every experience."""
+    import torch
+
+    torch.set_num_threads(run.stream.threads)
+    stream = registry.load("benchmarks.stream:Stream").open(run.stream, run.seed, cache=cache)
+    lessons = stream.as_avalanche().streams
+    training, validation = list(lessons["train"]), list(lessons["val"])
+    strategy = make_strategy(run, training, device=device, on_progress=on_progress)
+    judged = {split: list(lessons[split]) for split in SPLITS if split in lessons}
+    journal.write("started", **_facts(run, strategy, lessons))
+    if strategy.at_once:
+        turns = [(training, validation)]
+    else:
+        turns = [([a], [b]) for a, b in zip(training, validation, strict=True)]
+    seen: set[str] = set()
+    for taught, chosen_on in turns:
+        clock = _Clock()
+        strategy.learn_all(taught, chosen_on)
+        seen |= {lesson.task.name for lesson in taught}
+        clock.learned()
+        scored = {
+            split: {
+                lesson.task.name: strategy.score(lesson)
+                for lesson in some
+                if lesson.task.name in seen
+            }
+            for split, some in judged.items()
+        }
+        size = strategy.parameter_count()
+        journal.write(
+            "experience",
+            tasks=[lesson.task.name for lesson in taught],
+            scores=scored,
+            parameters={"total": size.total, "trainable": size.trainable},
+            cost={**clock.cost(), "samples_seen": strategy.samples_seen},
+            weights=strategy.digest(),
+            details=strategy.details(),
+            validation=dict(getattr(strategy, "validation_scores", {})),
+        )
+    journal.write("completed")
+    return result_of(run, journal.events)
+
+
+def _facts(run: RunSpec, strategy: Strategy, lessons: dict[str, Any]) -> dict[str, Any]:
+    """Return what is known of a run before it learns."""
+    training = lessons["train"]
+    return {
+        "options": strategy.options.model_dump(mode="json"),
+        "tasks": [lesson.task.name for lesson in training],
+        "metrics": [lesson.task.metric for lesson in training],
+        "samples": {s: [len(lesson.samples) for lesson in some] for s, some in lessons.items()},
+        "constant": {
+            split: [_constant(a, b) for a, b in zip(training, lessons[split], strict=True)]
+            for split in SPLITS
+            if split in lessons
+        },
+        "data": training[0].samples.store.digest,
+        "versions": versions(),
+        "revision": code_revision(),
+    }
+
+
+def _constant(training: Lesson, judged: Lesson) -> float:
+    """Return what the best constant answer scores."""
+    import numpy as np
+
+    samples, task = training.samples, training.task
+    answer = task.constant(samples.columns, samples.store.names)
+    given = np.broadcast_to(answer, (len(judged.samples), *answer.shape))
+    judged_by = judged.samples
+    return task.score(given, judged_by.columns, judged_by.store.names)[task.metric]
+
+
+class _Clock:
+    """What an experience costs."""
+
+    def __init__(self) -> None:
+        self._began, self._cpu = time.monotonic(), time.process_time()
+        self._learned = self._began
+
+    def learned(self) -> None:
+        """Mark where learning ends and judging begins."""
+        self._learned = time.monotonic()
+
+    def cost(self) -> dict[str, float]:
+        """Return seconds and bytes by now."""
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return {
+            "learn_seconds": round(self._learned - self._began, 3),
+            "evaluate_seconds": round(time.monotonic() - self._learned, 3),
+            "cpu_seconds": round(time.process_time() - self._cpu, 3),
+            "peak_bytes": peak if sys.platform == "darwin" else 1024 * peak,
+        }
+
+
+def result_of(run: RunSpec, events: Sequence[Event]) -> Result:
+    """Return the record of a run, from what its journal says."""
+    facts = next((event for event in reversed(events) if event["event"] == "started"), {})
+    done = [event for event in events if event["event"] == "experience"]
+    first, last = (events[0], events[-1]) if events else ({"time": 0.0}, {"time": 0.0})
+    ended = last.get("event") in ("completed", "failed", "interrupted")
+    tasks, metrics = facts.get("tasks", []), facts.get("metrics", [])
+    splits = list(facts.get("constant", {}))
+
+    def row(event: Event, split: str) -> Row:
+        found = event["scores"][split]
+        return [found[t][m] if t in found else None for t, m in zip(tasks, metrics, strict=True)]
+
+    return Result.model_validate(
+        {
+            "key": run.key,
+            "status": last["event"] if ended else "running",
+            "stream": run.stream.name,
+            "strategy": run.strategy,
+            "variant": run.variant,
+            "seed": run.seed,
+            **run.stream.model_dump(include={"fraction", "budget", "threads"}),
+            "options": facts.get("options", run.options),
+            "spec": run.stream.model_dump(include={"world", "tasks"}),
+            "tasks": tasks,
+            "metrics": metrics,
+            "scores": {split: [row(event, split) for event in done] for split in splits},
+            "secondary": {split: [event["scores"][split] for event in done] for split in splits},
+            "constant": facts.get("constant", {}),
+            "samples": facts.get("samples", {}),
+            "validation": done[-1]["validation"] if done else {},
+            "parameters": {
+                what: [event["parameters"][what] for event in done]
+                for what in ("total", "trainable")
+            },
+            "costs": [event["cost"] for event in done],
+            "details": done[-1]["details"] if done else {},
+            "weights": [event["weights"] for event in done],
+            "data": facts.get("data", ""),
+            "versions": facts.get("versions", {}),
+            "revision": facts.get("revision"),
+            "started": _moment(first["time"]),
+            "seconds": round(last["time"] - first["time"], 3),
+            "error": last.get("error"),
+        }
+    )
+
+
+def _moment(seconds: float) -> str:
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
+    return moment.isoformat(timespec="seconds")
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that numbers may depend on."""
+    found = {"pmn-cl": __version__, "python": platform.python_version()}
+    return found | {name: metadata.version(name) for name in _PACKAGES}
+
+
+def code_revision() -> str | None:
+    """Return the revision of this code, where it is a git checkout; "+" says it was changed."""
+    here = Path(__file__).parent
+    asked = ["git", "-C", str(here), "describe", "--always", "--abbrev=40", "--dirty=+"]
+    try:
+        found = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip()
