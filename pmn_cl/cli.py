@@ -199,6 +199,40 @@ def show(stream: str, seed: int, preview: Path | None, cache: Path | None) -> No
         click.echo(f"wrote {preview}")
 
 
+@main.command("run", epilog=_STREAM_HELP, short_help="Learn a stream with every strategy and seed.")
+@click.argument("stream")
+@click.option("--strategy", "strategies", multiple=True, help="Only this one (repeatable).")
+@click.option("--seed", "seeds", multiple=True, type=_seed_type, help="Only this one (repeatable).")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for results.  [default: runs/NAME of the stream]",
+)
+@click.option("--workers", type=click.IntRange(min=1), help="Runs at a time.  [default: all cores]")
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, …")
+@click.option("--dry-run", is_flag=True, help="Only say which runs there would be.")
+@click.option("--fresh", is_flag=True, help="Start over; what is there moves to OUT/earlier.")
+@click.option(
+    "--checkpoint-every",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    help="Seconds between two states kept to go on from; also at every epoch.",
+)
+@click.option("--cache", type=_cache_type, help=_CACHE_HELP)
+def run_stream(stream: str, cache: Path | None, **asked: Any) -> None:
+    """Learn a stream with every strategy and seed that it names, and compare them.
+
+    Each run is a process of its own and leaves OUT/KEY/result.json. The same command again does
+    nothing that is done, goes on with what was cut off, and tries again what failed.
+
+    Exits with 1 where a run failed or was interrupted.
+    """
+    from pmn_cl.running import run_command
+
+    sys.exit(run_command(stream, cache=cache, console=_console(), **asked))
+
+
 @main.group(short_help="The library of learned modules.")
 def modules() -> None:
     """List, export and import learned modules.

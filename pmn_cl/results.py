@@ -7,7 +7,6 @@ is the matrix R[i][j] (task j after experience i); everything else about scores 
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pmn_cl import scores
 from pmn_cl.errors import UserError
+from pmn_cl.files import write_whole
 
 VERSION = 1
 RESULT = "result.json"
@@ -108,14 +108,8 @@ class Result(BaseModel):
 
 def write_result(result: Result, folder: Path) -> Path:
     """Put a result in its place, whole or not at all."""
-    path = folder / RESULT
-    partial = path.with_suffix(".partial")
-    with partial.open("w", encoding="utf-8") as file:
-        file.write(result.model_dump_json(indent=1))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
-    return path
+    write_whole(folder / RESULT, result.model_dump_json(indent=1))
+    return folder / RESULT
 
 
 def read_result(path: Path) -> Result:

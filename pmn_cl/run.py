@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from pmn_cl import __version__, registry
+from pmn_cl.checkpoints import Checkpoints, Kept
+from pmn_cl.errors import UserError
 from pmn_cl.journal import Event, Journal
 from pmn_cl.results import Result, Row
 from pmn_cl.spec import StreamSpec, strategy_options
@@ -94,55 +96,143 @@ def make_strategy(
     )
 
 
+class Interrupted(Exception):  # noqa: N818  # nothing went wrong
+    """A run was told to stop, and has kept its state."""
+
+
+class Keeper:
+    """Keeps a run's state from time to time, and when it is told to stop."""
+
+    def __init__(self, checkpoints: Checkpoints, stop: Callable[[], bool]) -> None:
+        self._checkpoints, self._stop = checkpoints, stop
+        self.done = 0  # turns
+        self.clock = Clock()
+
+    def after_step(self, strategy: Strategy) -> None:
+        """Keep the state if it is time; leave if it is time to."""
+        stop = self._stop()
+        if stop or self._checkpoints.due:
+            self.keep(strategy)
+        if stop:
+            raise Interrupted
+
+    def between(self) -> None:
+        """Leave if it is time to, where there is nothing new to keep."""
+        if self._stop():
+            raise Interrupted
+
+    def keep(self, strategy: Strategy) -> None:
+        """Keep the state now."""
+        state = strategy.state()
+        if state is not None:
+            self._checkpoints.write(Kept(state, self.done, self.clock.spent()))
+
+
 def carry_out(
     run: RunSpec,
+    folder: Path,
     *,
-    journal: Journal,
     cache: Path | None = None,
     device: str = "cpu",
+    every: float = 60.0,
+    stop: Callable[[], bool] = lambda: False,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Result:
-    """Learn the stream, and score all that was learned after every experience."""
+    """Learn the stream, and score all that was learned after every experience.
+
+    What was kept in the folder when the run was cut off is taken up again.
+    """
     import torch
 
     torch.set_num_threads(run.stream.threads)
     stream = registry.load("benchmarks.stream:Stream").open(run.stream, run.seed, cache=cache)
     lessons = stream.as_avalanche().streams
     training, validation = list(lessons["train"]), list(lessons["val"])
-    strategy = make_strategy(run, training, device=device, on_progress=on_progress)
-    judged = {split: list(lessons[split]) for split in SPLITS if split in lessons}
+    checkpoints = Checkpoints(folder, every)
+    keeper = Keeper(checkpoints, stop)
+    journal = Journal(folder)
+
+    def tell(progress: Progress) -> None:
+        if progress.score is not None:  # an epoch has ended
+            keeper.keep(strategy)
+        if on_progress is not None:
+            on_progress(progress)
+
+    strategy = make_strategy(run, training, device=device, on_progress=tell)
+    strategy.on_step = lambda: keeper.after_step(strategy)
+    turns = _turns(strategy, training, validation)
+    kept = checkpoints.read()
+    if kept is not None:
+        strategy.restore(kept.state, [a for taught, _ in turns[: kept.done] for a in taught])
+        keeper.done, keeper.clock = kept.done, Clock(kept.spent)
     journal.write("started", **_facts(run, strategy, lessons))
-    if strategy.at_once:
-        turns = [(training, validation)]
-    else:
-        turns = [([a], [b]) for a, b in zip(training, validation, strict=True)]
-    seen: set[str] = set()
-    for taught, chosen_on in turns:
-        clock = _Clock()
+    for taught, chosen_on in turns[keeper.done :]:
+        keeper.between()
         strategy.learn_all(taught, chosen_on)
-        seen |= {lesson.task.name for lesson in taught}
-        clock.learned()
-        scored = {
+        keeper.clock.learned()
+        keeper.done += 1
+        seen = {lesson.task.name for done, _ in turns[: keeper.done] for lesson in done}
+        judged = {
             split: {
-                lesson.task.name: strategy.score(lesson)
-                for lesson in some
+                lesson.task.name: _score(strategy, lesson, keeper)
+                for lesson in lessons[split]
                 if lesson.task.name in seen
             }
-            for split, some in judged.items()
+            for split in SPLITS
+            if split in lessons
         }
-        size = strategy.parameter_count()
-        journal.write(
-            "experience",
-            tasks=[lesson.task.name for lesson in taught],
-            scores=scored,
-            parameters={"total": size.total, "trainable": size.trainable},
-            cost={**clock.cost(), "samples_seen": strategy.samples_seen},
-            weights=strategy.digest(),
-            details=strategy.details(),
-            validation=dict(getattr(strategy, "validation_scores", {})),
-        )
+        _write_experience(journal, strategy, taught, judged, keeper)
+        keeper.clock = Clock()
+        keeper.keep(strategy)
     journal.write("completed")
+    journal.close()
+    checkpoints.clear()
     return result_of(run, journal.events)
+
+
+def _turns(
+    strategy: Strategy, training: list[Lesson], validation: list[Lesson]
+) -> list[tuple[list[Lesson], list[Lesson]]]:
+    """Return the lessons that are learned together, with those that choices are made on."""
+    if strategy.at_once:
+        return [(training, validation)]
+    return [([a], [b]) for a, b in zip(training, validation, strict=True)]
+
+
+def _score(strategy: Strategy, lesson: Lesson, keeper: Keeper) -> dict[str, float]:
+    keeper.between()
+    return strategy.score(lesson)
+
+
+def _write_experience(
+    journal: Journal,
+    strategy: Strategy,
+    taught: Sequence[Lesson],
+    scores: dict[str, dict[str, dict[str, float]]],
+    keeper: Keeper,
+) -> None:
+    """Write down what a turn brought; one that is in the journal already must be the same."""
+    size = strategy.parameter_count()
+    weights = strategy.digest()
+    written = [event for event in journal.events if event["event"] == "experience"]
+    if len(written) >= keeper.done:  # cut off before its state was kept, and learned again
+        before = written[keeper.done - 1]
+        if (before["weights"], before["scores"]) != (weights, scores):
+            raise UserError(
+                f"{journal.path}: {taught[-1].task.name!r} was learned again and came out "
+                "otherwise; --fresh starts the run over"
+            )
+        return
+    journal.write(
+        "experience",
+        tasks=[lesson.task.name for lesson in taught],
+        scores=scores,
+        parameters={"total": size.total, "trainable": size.trainable},
+        cost={**keeper.clock.cost(), "samples_seen": strategy.samples_seen},
+        weights=weights,
+        details=strategy.details(),
+        validation=dict(getattr(strategy, "validation_scores", {})),
+    )
 
 
 def _facts(run: RunSpec, strategy: Strategy, lessons: dict[str, Any]) -> dict[str, Any]:
@@ -175,12 +265,19 @@ def _constant(training: Lesson, judged: Lesson) -> float:
     return task.score(given, judged_by.columns, judged_by.store.names)[task.metric]
 
 
-class _Clock:
-    """What an experience costs."""
+class Clock:
+    """What a turn costs; one that was cut off goes on from what it had cost."""
 
-    def __init__(self) -> None:
-        self._began, self._cpu = time.monotonic(), time.process_time()
+    def __init__(self, spent: dict[str, float] | None = None) -> None:
+        before = spent or {"seconds": 0.0, "cpu": 0.0}
+        self._began = time.monotonic() - before["seconds"]
+        self._cpu = time.process_time() - before["cpu"]
         self._learned = self._began
+
+    def spent(self) -> dict[str, float]:
+        """Return what to go on from."""
+        now, cpu = time.monotonic(), time.process_time()
+        return {"seconds": round(now - self._began, 3), "cpu": round(cpu - self._cpu, 3)}
 
     def learned(self) -> None:
         """Mark where learning ends and judging begins."""

@@ -1,0 +1,170 @@
+"""Carries out many runs, each in a fresh process, and leaves a result for each of them.
+
+Runs are forked from a server that has imported torch and Avalanche and done nothing else, so
+that only the first one waits for that. The driver writes no result of a run that is alive.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from pmn_cl.checkpoints import CHECKPOINT
+from pmn_cl.errors import UserError
+from pmn_cl.files import held
+from pmn_cl.journal import JOURNAL, Journal
+from pmn_cl.results import RESULT, Result, read_result, write_result
+from pmn_cl.run import RunSpec, result_of
+from pmn_cl.worker import PROGRESS, work
+
+_SERVER = ("benchmarks.avalanche_stream", "strategies.template", "pmn_cl.worker")
+_LOOK_EVERY = 0.5  # seconds
+_GRACE = 5.0  # seconds that a run has to stop in order
+
+
+class Watcher(Protocol):
+    """Somebody who is told how the runs go."""
+
+    def update(self, running: dict[str, dict[str, Any]], ended: list[Result]) -> None:
+        """Hear what each running one is at, by key, and which have just ended."""
+
+
+@dataclass
+class Driver:
+    """Goes through runs with so many at a time."""
+
+    out: Path
+    workers: int = 1
+    cache: Path | None = None
+    device: str = "cpu"
+    every: float = 60.0  # seconds between two states kept
+    fresh: bool = False
+    interrupted: bool = field(default=False, init=False)
+
+    def run(self, runs: Sequence[RunSpec], watcher: Watcher | None = None) -> list[Result]:
+        """Do what is not done yet; return all results in the order of the runs."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        with held(self.out, "the folder", patience=1.0):
+            waiting = [run for run in runs if self._is_open(run)]
+            if waiting:
+                self._go_through(waiting, watcher)
+            return [read_result(self.out / run.key / RESULT) for run in runs if self._known(run)]
+
+    def _known(self, run: RunSpec) -> bool:
+        return (self.out / run.key / RESULT).exists()
+
+    def _is_open(self, run: RunSpec) -> bool:
+        """Whether a run is still to be done; get its folder ready if it is."""
+        folder = self.out / run.key
+        if self.fresh and folder.exists():
+            earlier = self.out / "earlier"
+            number = 1 + len(list(earlier.glob("*")))
+            (earlier / str(number)).mkdir(parents=True)
+            folder.rename(earlier / str(number) / run.key)
+        folder.mkdir(exist_ok=True)
+        if not (folder / RESULT).exists():
+            return True
+        status = read_result(folder / RESULT).status
+        if status == "failed":  # again from the start: what it kept may be why it failed
+            number = 1 + len(list(folder.glob(f"{JOURNAL}.*")))
+            (folder / JOURNAL).rename(folder / f"{JOURNAL}.{number}")
+            (folder / CHECKPOINT).unlink(missing_ok=True)
+        if status != "completed":
+            (folder / RESULT).unlink()
+        return status != "completed"
+
+    def _go_through(self, waiting: list[RunSpec], watcher: Watcher | None) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(list(_SERVER))
+        running: dict[int, tuple[Any, RunSpec]] = {}
+        try:
+            while waiting or running:
+                while waiting and len(running) < self.workers:
+                    run = waiting.pop(0)
+                    process = self._start(context, run)
+                    running[process.sentinel] = process, run
+                over = wait(list(running), timeout=_LOOK_EVERY)
+                ended = [self._ended(*running.pop(cast(int, sentinel))) for sentinel in over]
+                if watcher is not None:
+                    watcher.update(
+                        {run.key: self._progress(run) for _, run in running.values()}, ended
+                    )
+        except KeyboardInterrupt:
+            self.interrupted = True
+            ended = self._stop(running)
+            if watcher is not None:
+                watcher.update({}, ended)
+
+    def _start(self, context: Any, run: RunSpec) -> Any:
+        given = (run, self.out / run.key, self.cache, self.device, self.every, os.getpid())
+        process = context.Process(target=work, args=given, name=run.key)
+        with _without_working_directory():
+            process.start()
+        return process
+
+    def _stop(self, running: dict[int, tuple[Any, RunSpec]]) -> list[Result]:
+        """Let every run keep its state, and end those that do not."""
+        for process, _ in running.values():
+            process.terminate()
+        deadline = time.monotonic() + _GRACE - 1
+        for process, _ in running.values():
+            process.join(max(0.0, deadline - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
+        return [self._ended(process, run) for process, run in running.values()]
+
+    def _ended(self, process: Any, run: RunSpec) -> Result:
+        """Return the record of a run that has ended, also of one that could not write it."""
+        process.join()
+        folder = self.out / run.key
+        if (folder / RESULT).exists():
+            return read_result(folder / RESULT)
+        code = process.exitcode
+        how = f"ended by signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        journal = Journal(folder)
+        error = {"kind": "ProcessEnded", "message": f"{how}; run again to go on"}
+        journal.write("interrupted", error=error)
+        journal.close()
+        result = result_of(run, journal.events)
+        write_result(result, folder)
+        return result
+
+    def _progress(self, run: RunSpec) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = json.loads((self.out / run.key / PROGRESS).read_text("utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found
+
+
+@contextmanager
+def _without_working_directory() -> Iterator[None]:
+    """Keep the server from finding modules in the working directory before ours."""
+    wanted = {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def check_folder(out: Path) -> None:
+    """Refuse a place for results that cannot be one."""
+    if out.exists() and not out.is_dir():
+        raise UserError(f"{out}: is a file, expected a folder for results")

@@ -1,0 +1,62 @@
+"""Files that are whole or not there, and folders that one process holds at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pmn_cl.errors import UserError
+
+_LOCK = ".lock"
+
+
+def write_whole(path: Path, text: str, *, sync: bool = True) -> None:
+    """Put a text in its place in one go; ``sync`` waits until it is on disk."""
+    partial = path.with_name(f"{path.name}.partial")
+    with partial.open("w", encoding="utf-8") as file:
+        file.write(text)
+        if sync:
+            file.flush()
+            os.fsync(file.fileno())
+    os.replace(partial, path)
+
+
+@contextmanager
+def held(folder: Path, what: str, patience: float = 5.0) -> Iterator[None]:
+    """Hold a folder alone; after some waiting, say who holds it.
+
+    The system lets go of it when the process ends, however it ends.
+    """
+    with (folder / _LOCK).open("a+", encoding="utf-8") as file:
+        deadline = time.monotonic() + patience
+        while not _locked(file.fileno()):
+            if time.monotonic() > deadline:
+                raise UserError(f"{folder}: {what} is in use by {_holder(folder)}")
+            time.sleep(0.05)
+        file.truncate(0)
+        mine = {"process": os.getpid(), "host": socket.gethostname(), "since": time.ctime()}
+        file.write(json.dumps(mine))
+        file.flush()
+        yield
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _holder(folder: Path) -> str:
+    try:
+        who = json.loads((folder / _LOCK).read_text("utf-8"))
+        return f"process {who['process']} on {who['host']}, since {who['since']}"
+    except (OSError, ValueError, KeyError):
+        return "another process"

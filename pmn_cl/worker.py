@@ -1,0 +1,100 @@
+"""One run in a process of its own: whatever happens to it, a record remains."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from pmn_cl.errors import UserError
+from pmn_cl.files import held, write_whole
+from pmn_cl.journal import Journal
+from pmn_cl.results import Result, write_result
+from pmn_cl.run import Interrupted, RunSpec, carry_out, result_of
+from pmn_cl.strategy import Progress
+
+PROGRESS, OUTPUT, TRACEBACK = "progress.json", "output.txt", "traceback.txt"
+
+
+def work(
+    run: RunSpec, folder: Path, cache: Path | None, device: str, every: float, driver: int
+) -> None:
+    """Carry a run out, with what it prints in a file beside its record."""
+    with (folder / OUTPUT).open("a", encoding="utf-8", buffering=1) as output:
+        sys.stdout = sys.stderr = output
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the driver, who tells us
+        told: list[int] = []
+        signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
+        with held(folder, "this run"):
+            finish(run, folder, cache, device, every, lambda: bool(told) or not _alive(driver))
+
+
+def _alive(process: int) -> bool:
+    """Whether a process is there: a run whose driver was killed has nobody to go on for."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def finish(
+    run: RunSpec,
+    folder: Path,
+    cache: Path | None,
+    device: str,
+    every: float,
+    stop: Callable[[], bool],
+) -> Result:
+    """Carry a run out and write its record, also when it fails or is told to stop."""
+    try:
+        result = carry_out(
+            run,
+            folder,
+            cache=cache,
+            device=device,
+            every=every,
+            stop=stop,
+            on_progress=Progresses(folder),
+        )
+    except Interrupted:
+        result = _ended(run, folder, "interrupted")
+    except Exception as error:
+        write_whole(folder / TRACEBACK, traceback.format_exc())
+        what = {"kind": type(error).__name__, "message": str(error), "traceback": TRACEBACK}
+        if isinstance(error, UserError):
+            what["kind"] = "UserError"
+        result = _ended(run, folder, "failed", error=what)
+    write_result(result, folder)
+    return result
+
+
+def _ended(run: RunSpec, folder: Path, how: str, **what: dict[str, str]) -> Result:
+    journal = Journal(folder)
+    journal.write(how, **what)
+    journal.close()
+    return result_of(run, journal.events)
+
+
+class Progresses:
+    """Writes how far a run is into a small file, for who watches."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / PROGRESS
+        self._score: float | None = None
+        self._task = ""
+
+    def __call__(self, progress: Progress) -> None:
+        """Take the latest progress; the last score stays until there is a new one."""
+        if progress.task != self._task:
+            self._task, self._score = progress.task, None
+        if progress.score is not None:
+            self._score = progress.score
+        told = {**asdict(progress), "score": self._score, "time": time.time()}
+        write_whole(self._path, json.dumps(told), sync=False)
