@@ -120,6 +120,8 @@ class HardSharingCumulative(_Mixing):
     sees twice as many samples as the others do, which its results say.
     """
 
+    keeps_data = True
+
     def learn(self, lesson: Lesson, validation: Lesson) -> None:
         """Learn a task, and the earlier ones again."""
         steps, earlier = self.own_steps(lesson), list(self.lessons.values())

@@ -133,7 +133,8 @@ class HeadsStrategy(TaskTemplate):
 
     def predict(self, lesson: Lesson) -> Any:
         """Answer all samples of a split."""
-        self.network  # noqa: B018  # which must be there
+        if not isinstance(self.model, HeadsNetwork):
+            raise UserError(f"task {lesson.task.name!r} was not learned; learned: none")
         return super().predict(lesson)
 
 

@@ -1,0 +1,159 @@
+"""Hard sharing: what is shared, what is forgotten, and how tasks are mixed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from baselines.hard_sharing import HardSharing, HardSharingCumulative, HardSharingJoint
+from baselines.options import HeadsOptions
+from pmn_cl.errors import UserError
+
+Lessons = dict[str, dict[str, Any]]
+TASKS = ["obj", "att", "rel"]
+
+
+@pytest.fixture(scope="module")
+def lessons(open_stream: Callable[..., Lessons]) -> Lessons:
+    return open_stream(TASKS)
+
+
+def make(kind: type[HardSharing], budget: float = 10.0, **options: Any) -> Any:
+    return kind(options=HeadsOptions.model_validate(options), seed=1, budget=budget)
+
+
+def learn(strategy: Any, lessons: Lessons, tasks: list[str] = TASKS) -> None:
+    train, val = ([lessons[split][task] for task in tasks] for split in ("train", "val"))
+    strategy.learn_all(train, val)
+
+
+class Batches:
+    """Writes down which task each step was about, and at which learning rate."""
+
+    def __init__(self, strategy: Any) -> None:
+        self.tasks: list[str] = []
+        self.rates: list[float] = []
+        strategy.on_step = self
+        self._strategy = strategy
+
+    def __call__(self) -> None:
+        label = int(self._strategy.mb_y["task"][0])
+        self.tasks.append(self._strategy.lessons[label].task.name)
+        self.rates.append(self._strategy.optimizer.param_groups[0]["lr"])
+
+
+def test_sequential_learning_changes_the_trunk_and_leaves_old_heads(lessons: Lessons) -> None:
+    strategy = make(HardSharing)
+    learn(strategy, lessons, ["obj"])
+    head = strategy.network.heads["obj"].scores.weight.clone()
+    trunk = strategy.network.trunk.first.weight.clone()
+    learn(strategy, lessons, ["att"])
+    assert (strategy.network.heads["obj"].scores.weight == head).all()
+    assert (strategy.network.trunk.first.weight != trunk).any()
+
+
+def test_sequential_learning_forgets(lessons: Lessons) -> None:
+    strategy = make(HardSharing, budget=60)
+    learn(strategy, lessons, ["obj"])
+    before = strategy.score(lessons["val"]["obj"])["top1"]
+    learn(strategy, lessons, ["att"])
+    assert strategy.score(lessons["val"]["obj"])["top1"] < before - 0.02
+
+
+def own_steps(strategy: Any, lessons: Lessons) -> dict[str, int]:
+    found = {}
+    for task in TASKS:
+        settings = strategy.settings[task]
+        per_epoch = -(-len(lessons["train"][task].samples) // settings.batch_size)
+        found[task] = round(settings.epochs * per_epoch * strategy.budget / 100)
+    return found
+
+
+def test_joint_learning_gives_every_task_the_steps_it_would_have_alone(lessons: Lessons) -> None:
+    strategy = make(HardSharingJoint)
+    seen = Batches(strategy)
+    learn(strategy, lessons)
+    wanted = own_steps(strategy, lessons)
+    assert Counter(seen.tasks) == wanted
+    # Mixed: every task comes in the first and in the last third of the steps.
+    third = len(seen.tasks) // 3
+    assert set(seen.tasks[:third]) == set(seen.tasks[-third:]) == set(TASKS)
+    alone = make(HardSharing)
+    learn(alone, lessons)
+    assert strategy.samples_seen == alone.samples_seen
+
+
+def test_joint_learning_uses_each_tasks_own_learning_rate(lessons: Lessons) -> None:
+    rates = {"obj": 1e-3, "att": 2e-3, "rel": 4e-3}
+    constant = {"schedule": "constant", "warmup": 0}
+    training = {task: {"learning_rate": rate, **constant} for task, rate in rates.items()}
+    strategy = make(HardSharingJoint, training=training)
+    seen = Batches(strategy)
+    learn(strategy, lessons)
+    assert {(task, rates[task]) for task in TASKS} == set(zip(seen.tasks, seen.rates, strict=True))
+
+
+def test_joint_learning_answers_all_tasks_and_keeps_the_best_part_for_all(lessons: Lessons) -> None:
+    strategy = make(HardSharingJoint)
+    learn(strategy, lessons)
+    scores = {
+        task: strategy.score(lessons["val"][task])[lessons["val"][task].task.metric]
+        for task in TASKS
+    }
+    assert strategy.validation_scores == scores
+
+
+def test_cumulative_learning_takes_a_step_of_an_earlier_task_for_each_new_one(
+    lessons: Lessons,
+) -> None:
+    strategy = make(HardSharingCumulative)
+    wanted = own_steps(strategy, lessons)
+    learn(strategy, lessons, ["obj", "att"])
+    seen = Batches(strategy)
+    learn(strategy, lessons, ["rel"])
+    counts = Counter(seen.tasks)
+    assert counts["rel"] == wanted["rel"]
+    assert counts["obj"] + counts["att"] == wanted["rel"]
+    assert abs(counts["obj"] - counts["att"]) <= 1
+
+
+def test_rate_changes_the_learning_rate_of_every_task() -> None:
+    usual, faster = (HeadsOptions(rate=rate).settings() for rate in (1.0, 2.0))
+    for task, settings in usual.items():
+        assert faster[task].learning_rate == pytest.approx(2 * settings.learning_rate)
+        assert faster[task].epochs == settings.epochs
+
+
+def test_width_is_that_of_every_layer(lessons: Lessons) -> None:
+    strategy = make(HardSharing, width=20, attention=9)
+    strategy.build([lessons["train"][task] for task in TASKS])
+    assert strategy.network.trunk.second.weight.shape == (20, 20)
+    assert strategy.network.heads["rel"].point.g[0].out_features == 9
+    counted = sum(p.numel() for p in strategy.network.parameters())
+    assert strategy.parameter_count() == (counted, counted)
+
+
+def test_nothing_learned_is_nothing_answered(lessons: Lessons) -> None:
+    with pytest.raises(UserError, match="'obj' was not learned; learned: none"):
+        make(HardSharing).predict(lessons["test"]["obj"])
+
+
+def test_what_was_kept_answers_alike_and_other_lessons_are_refused(
+    lessons: Lessons, tmp_path: Any
+) -> None:
+    strategy, again = make(HardSharing), make(HardSharing)
+    learn(strategy, lessons, ["obj", "att"])
+    strategy.save(tmp_path)
+    with pytest.raises(UserError, match="learned obj, att, not obj"):
+        again.load(tmp_path, [lessons["train"]["obj"]])
+    again.load(tmp_path, [lessons["train"][task] for task in ("obj", "att")])
+    for task in ("obj", "att"):
+        ours, theirs = (s.predict(lessons["test"][task]) for s in (strategy, again))
+        assert np.array_equal(ours, theirs)
+    other = make(HardSharing, width=12)
+    with pytest.raises(UserError, match="does not fit this strategy's options"):
+        other.load(tmp_path, [lessons["train"][task] for task in ("obj", "att")])
