@@ -59,7 +59,7 @@ class Stream:
         experiences: list[Experience] = []
         for item in spec.tasks:
             learned = [experience.task for experience in experiences]
-            experiences.append(_experience(item, spec.fraction, seed, store, learned))
+            experiences.append(_experience(item, spec.fraction, seed, world, store, learned))
         return cls(spec.name, world, store, tuple(experiences))
 
     def as_avalanche(self, *, in_memory: bool | None = None) -> CLScenario:
@@ -70,7 +70,7 @@ class Stream:
 
 
 def _experience(
-    item: TaskSpec, fraction: float, seed: int, store: Store, learned: list[Task]
+    item: TaskSpec, fraction: float, seed: int, world: World, store: Store, learned: list[Task]
 ) -> Experience:
     task: Task = registry.find(item.task, registry.TASKS, "task", Task)()
     lower = [other.name for other in learned if other.level < task.level]
@@ -83,6 +83,10 @@ def _experience(
     for needed in ("train", "val", "test"):
         if needed not in splits:
             raise UserError(f"{store.path}: no {needed!r} samples of the task {task.name!r}")
+    if item.extra is not None:
+        world.check_extra(task.name, item.extra)
+        more = world.extra_samples(store, task.name, item.extra)
+        splits["train"] = splits["train"].adding(more)
     percent = fraction if item.fraction is None else item.fraction
     splits["train"] = splits["train"].fraction(percent, seed)
     return Experience(task, tuple(usual if item.calls is None else item.calls), percent, splits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,12 +19,16 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Samples:
-    """Which rows of a task's table are used; columns are read when they are asked for."""
+    """Which rows of a task's table are used; columns are read when they are asked for.
+
+    Further samples may be ``added`` behind them, as columns like the table's, in memory.
+    """
 
     store: Store
     split: str
     task: Task
     rows: Rows
+    added: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     @classmethod
     def whole(cls, store: Store, split: str, task: Task) -> Samples:
@@ -48,13 +52,30 @@ class Samples:
         return cls(store, split, task, np.arange(len(table["scene"])))
 
     def fraction(self, percent: float, seed: int) -> Samples:
-        """Return so many percent of these samples."""
+        """Return so many percent of these samples.
+
+        Of the table's and of those added each: which of the table's are chosen depends on no other.
+        """
         kinds = self.columns["kind"] if "kind" in self.columns else np.zeros(len(self), np.int64)
-        chosen = choose_fraction(kinds, percent, seed)
-        return Samples(self.store, self.split, self.task, self.rows[chosen])
+        own = choose_fraction(kinds[: len(self.rows)], percent, seed)
+        if not self.added:
+            return replace(self, rows=self.rows[own])
+        chosen = choose_fraction(kinds[len(self.rows) :], percent, seed)
+        added = {name: column[chosen] for name, column in self.added.items()}
+        return replace(self, rows=self.rows[own], added=added)
+
+    def adding(self, columns: Mapping[str, NDArray[Any]]) -> Samples:
+        """Return these samples with others behind them."""
+        missing = [name for name in self.columns if name not in columns]
+        if missing:
+            raise UserError(
+                f"samples to be added to {self.task.name!r} lack {', '.join(missing)}; they need "
+                f"every column of {self.split}/{self.task.table_name}"
+            )
+        return replace(self, added=columns)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.rows) + len(self.added.get("scene", ()))
 
     @cached_property
     def columns(self) -> Mapping[str, NDArray[Any]]:
@@ -67,10 +88,11 @@ class _Columns(Mapping[str, NDArray[Any]]):
 
     def __init__(self, samples: Samples) -> None:
         self._table = samples.store.table(samples.split, samples.task.table_name)
-        self._rows = samples.rows
+        self._rows, self._added = samples.rows, samples.added
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        return np.asarray(self._table[name].array[self._rows])
+        own = np.asarray(self._table[name].array[self._rows])
+        return np.concatenate([own, self._added[name]]) if self._added else own
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._table)

@@ -33,6 +33,7 @@ class TaskSpec(_Strict):
     task: str
     calls: list[str] | None = None  # None: the paper's list, as far as it was learned before
     fraction: float | None = Field(None, ge=1, le=100, description="percent")  # None: the stream's
+    extra: str | None = None  # a task whose training samples the world makes into more of this one
 
 
 class StreamSpec(_Strict):
@@ -132,7 +133,7 @@ def _check_meaning(source: YamlSource) -> list[Problem]:
     data: dict[str, Any] = source.data
     return [
         *_check_world(data.get("world")),
-        *_check_tasks(data.get("tasks")),
+        *_check_tasks(data.get("tasks"), data.get("world")),
         *_check_strategies(data.get("strategies")),
         *_check_seeds(data.get("seeds")),
     ]
@@ -161,7 +162,7 @@ def _check_world(world: Any) -> list[Problem]:
     return []
 
 
-def _check_tasks(tasks: Any) -> list[Problem]:
+def _check_tasks(tasks: Any, world: Any) -> list[Problem]:
     if not isinstance(tasks, list):
         return []
     problems: list[Problem] = []
@@ -180,8 +181,25 @@ def _check_tasks(tasks: Any) -> list[Problem]:
             problems.append(Problem(where, f"{kind.name!r} is in the stream twice, expected once"))
         problems += _check_level(kind, learned, where)
         problems += _check_calls(kind, given.get("calls"), learned, ("tasks", number, "calls"))
+        problems += _check_extra(kind, given.get("extra"), world, ("tasks", number, "extra"))
         learned[kind.name] = kind
     return problems
+
+
+def _check_extra(kind: type[Task], source: Any, world: Any, where: Loc) -> list[Problem]:
+    """Ask the world whether it can make the further samples that a task asks for."""
+    name = world.get("name") if isinstance(world, dict) else world
+    if not isinstance(name, str) or not isinstance(source, str):
+        return []  # nothing is asked for, or the shape is wrong, which has been said
+    try:
+        makes: type[World] = registry.find(name, registry.WORLDS, "world", World)
+    except UserError:
+        return []  # which has been said
+    try:
+        makes.check_extra(kind.name, source)
+    except UserError as error:
+        return [Problem(where, str(error))]
+    return []
 
 
 def _check_level(kind: type[Task], learned: dict[str, type[Task]], where: Loc) -> list[Problem]:

@@ -11,10 +11,11 @@ import inspect
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from pmn_cl.errors import UserError
@@ -38,6 +39,8 @@ class World(ABC):
     # as far as it is in the file of the class, or in a package beside it.
     version: ClassVar[int] = 1
     Options: ClassVar[type[Options]] = Options
+    # Of which other tasks' training samples it can make further ones of a task.
+    extras: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     _source: ClassVar[str]
 
     def __init_subclass__(cls) -> None:
@@ -55,6 +58,20 @@ class World(ABC):
     def expected_bytes(self) -> int:
         """Return about how large the store will be, to refuse a disk that is too full."""
         return 0
+
+    def extra_samples(self, store: Store, task: str, source: str) -> dict[str, NDArray[Any]]:
+        """Return further training samples of a task, made of another's: columns as in its table."""
+        raise NotImplementedError(f"{type(self).__name__} has extras, but makes none")
+
+    @classmethod
+    def check_extra(cls, task: str, source: str) -> None:
+        """Refuse further samples that this world cannot make."""
+        known = [f"{t} out of {', '.join(sources)}" for t, sources in cls.extras.items()]
+        if source not in cls.extras.get(task, ()):
+            raise UserError(
+                f"the world {cls.name!r} makes no further samples of {task!r} out of {source!r}, "
+                f"expected {' or '.join(known) or 'none: leave `extra` out'}"
+            )
 
     def preview(self, store: Store, path: Path) -> None:
         """Draw some scenes with their truth into a picture."""

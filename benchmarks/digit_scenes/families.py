@@ -232,6 +232,11 @@ def query(view: View, rng: Random) -> Question | None:
 def query_related(view: View, rng: Random) -> Question | None:
     """What colour is the symbol left of the seven?"""
     relation, anchor = rng.randrange(len(RELATIONS)), rng.randrange(len(view.things))
+    return query_related_to(view, rng, relation, anchor)
+
+
+def query_related_to(view: View, rng: Random, relation: int, anchor: int) -> Question | None:
+    """Ask for a property of the only thing that stands in this relation to that one."""
     subjects = view.subjects[relation][anchor]
     prop = rng.choice([p for p in _ASKED_PROPERTIES if p != _GIVEN_AWAY.get(relation)])
     unique = view.index.unique(rng, anchor)

@@ -9,11 +9,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from benchmarks.digit_scenes.concepts import (
     ARRANGEMENTS,
-    CANVAS,
     COLOUR_NAMES,
     COLOURS,
     GROUND_NAMES,
@@ -21,6 +19,7 @@ from benchmarks.digit_scenes.concepts import (
 )
 from benchmarks.digit_scenes.layout import SIDE, Arrow, Link, Note, lay_out, text_width, wrap
 from benchmarks.digit_scenes.phrasing import RELATION_PHRASES
+from benchmarks.digit_scenes.rows import read_scene
 from benchmarks.digit_scenes.scenes import BACKGROUND, Scene, Thing
 from pmn_cl.store import Store
 
@@ -93,18 +92,6 @@ def sentence(words: list[str], *, statement: bool = False) -> str:
     text = " ".join(words)
     mark = "." if statement or words[0] in ("count", "tell") else "?"
     return text[:1].upper() + text[1:] + mark
-
-
-def read_scene(store: Store, split: str, number: int) -> Scene:
-    """Rebuild a scene from its row in the store."""
-    row = {name: column.array[number] for name, column in store.table(split, "scenes").items()}
-    columns = [row[p].tolist() for p in ("digit", "colour", "size", "texture", "image")]
-    columns.append([tuple(box) for box in row["thing_box"].tolist()])
-    things = tuple(Thing(*look) for look in zip(*columns, strict=True) if look[0] >= 0)
-    boxes = (row["boxes"][row["mask"]] * CANVAS).round().astype(int).tolist()
-    regions: list[Any] = [tuple(box) for box in boxes]
-    owners = tuple(row["owner"][row["mask"]].tolist())
-    return Scene(things, int(row["arrangement"]), int(row["ground"]), tuple(regions), owners)
 
 
 def choose_panels(store: Store) -> list[Panel]:

@@ -1,4 +1,4 @@
-"""From a scene to the rows of the store: how truth becomes numbers."""
+"""From a scene to the rows of the store, how truth becomes numbers, and back to the scene."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ from benchmarks.digit_scenes.phrasing import (
 )
 from benchmarks.digit_scenes.questions import ANSWER_TYPES, ANSWERS, Maker, Question, View, ask
 from benchmarks.digit_scenes.relations import inverse
-from benchmarks.digit_scenes.scenes import BACKGROUND, Scene
+from benchmarks.digit_scenes.scenes import BACKGROUND, Scene, Thing
+from pmn_cl.store import Store
 
 Row = dict[str, Any]
 _CAPTION_IDS = {word: number for number, word in enumerate(caption_vocabulary())}
@@ -60,12 +61,24 @@ def rows_about(
         "rel": _relation_rows(view, rng, novel),
         "cap": _caption_rows(view, rng, captions_to_learn(split)),
         "cnt": [_count_row(view, q, rng, test) for q in _count_questions(view, rng, novel)],
-        "vqa": [_answer_row(view, q, rng, test) for q in _questions(view, rng, wanted, novel)],
+        "vqa": [answer_row(view, q, rng, test) for q in _questions(view, rng, wanted, novel)],
     }
     for rows in samples.values():
         for row in rows:
             row["scene"] = number
     return {"scenes": [_scene_row(scene, features)], **samples}
+
+
+def read_scene(store: Store, split: str, number: int) -> Scene:
+    """Rebuild a scene from its row in the store."""
+    row = {name: column.array[number] for name, column in store.table(split, "scenes").items()}
+    columns = [row[p].tolist() for p in ("digit", "colour", "size", "texture", "image")]
+    columns.append([tuple(box) for box in row["thing_box"].tolist()])
+    things = tuple(Thing(*look) for look in zip(*columns, strict=True) if look[0] >= 0)
+    boxes = (row["boxes"][row["mask"]] * CANVAS).round().astype(int).tolist()
+    regions: list[Any] = [tuple(box) for box in boxes]
+    owners = tuple(row["owner"][row["mask"]].tolist())
+    return Scene(things, int(row["arrangement"]), int(row["ground"]), tuple(regions), owners)
 
 
 def _padded(values: ArrayLike, length: int, fill: int, dtype: str) -> NDArray[Any]:
@@ -202,7 +215,8 @@ def _count_row(view: View, question: Question, rng: Random, test: bool) -> Row:
     return {**row, "count": int(question.answer), "kind": question.relation is not None}
 
 
-def _answer_row(view: View, question: Question, rng: Random, test: bool) -> Row:
+def answer_row(view: View, question: Question, rng: Random, test: bool) -> Row:
+    """Return the row of a question that is no counting task's, in words drawn for its split."""
     return {
         **_question_row(view, question, rng, test),
         "answers": [_ANSWER_IDS[question.answer]],

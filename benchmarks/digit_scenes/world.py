@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 from threadpoolctl import threadpool_limits
 
 from benchmarks.digit_scenes.columns import create_columns, name_values
 from benchmarks.digit_scenes.concepts import MOST_REGIONS
 from benchmarks.digit_scenes.detector import Detector
+from benchmarks.digit_scenes.extra_questions import extra_questions
 from benchmarks.digit_scenes.render import draw, split_handwriting
 from benchmarks.digit_scenes.rows import Row, rows_about
 from benchmarks.digit_scenes.scenes import draw_scene
@@ -54,6 +57,7 @@ class DigitScenes(World):
     summary = "scenes of real handwritten digits; all six tasks, exact truth, no download"
     version = 1
     Options = DigitOptions
+    extras: ClassVar = {"vqa": ("rel",)}
     options: DigitOptions
 
     def write(self, store: StoreWriter, progress: Progress) -> None:
@@ -78,6 +82,10 @@ class DigitScenes(World):
         """Return about how large the store will be."""
         scenes: int = sum(getattr(self.options.scenes, split) for split in SPLITS)
         return scenes * (MOST_REGIONS * (2 * self.options.features + 60) + 3500)
+
+    def extra_samples(self, store: Store, task: str, source: str) -> dict[str, NDArray[Any]]:
+        """Ask about the relations of the training split."""
+        return extra_questions(store)
 
     def preview(self, store: Store, path: Path) -> None:
         """Draw some test scenes with boxes, truth and questions."""

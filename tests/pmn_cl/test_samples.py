@@ -90,3 +90,15 @@ def test_a_table_without_the_tasks_columns_is_refused(digits: Store) -> None:
 
     with pytest.raises(UserError, match="flavour"):
         Samples.whole(digits, "train", Misfit())
+
+
+def test_samples_to_be_added_need_every_column_of_the_table(digits: Store) -> None:
+    whole = Samples.whole(digits, "train", ObjectTask())
+    two = {name: column[:2] for name, column in whole.columns.items()}
+    both = whole.adding(two)
+    assert len(both) == 302
+    assert both.columns["scene"].tolist() == [*range(300), 0, 1]
+    assert len(both.fraction(50, seed=0)) == 151
+    del two["asked"]
+    with pytest.raises(UserError, match=r"'obj' lack asked; .* every column of train/obj"):
+        whole.adding(two)

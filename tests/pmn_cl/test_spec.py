@@ -37,7 +37,7 @@ fraction: 100
 strategies: [constant]
 seeds: [0, 1]
 """
-TOP_KEYS = "name, world, tasks, fraction, strategies, seeds"
+TOP_KEYS = "name, world, tasks, fraction, budget, threads, strategies, seeds"
 TASK_NAMES = "obj, att, rel, cap, cnt, vqa or a reference package.module:Name"
 
 
@@ -94,8 +94,8 @@ def bad(name: str, old: str, new: str, message: str) -> Any:
 ONE_EDIT = [
     # keys
     bad("key of a task", "    fraction: 50", "    fractoin: 50",
-        "12:5: tasks[2].fractoin: unknown key 'fractoin', expected one of task, calls, fraction; "
-        "did you mean 'fraction'?"),
+        "12:5: tasks[2].fractoin: unknown key 'fractoin', expected one of task, calls, fraction, "
+        "extra; did you mean 'fraction'?"),
     bad("key of a world", "  noise: 0.1", "  noize: 0.1",
         "6:3: world.noize: unknown key 'noize', expected one of seed, scenes, features, noise, "
         "duplicates, backgrounds; did you mean 'noise'?"),
@@ -103,13 +103,19 @@ ONE_EDIT = [
         "5:12: world.scenes.trian: unknown key 'trian', expected one of train, val, test, novel; "
         "did you mean 'train'?"),
     bad("key unlike any", "{task: cap}", "{task: cap, zzz: 1}",
-        "13:17: tasks[3].zzz: unknown key 'zzz', expected one of task, calls, fraction"),
+        "13:17: tasks[3].zzz: unknown key 'zzz', expected one of task, calls, fraction, extra"),
     bad("key twice", "  noise: 0.1", "  seed: 1",
         "6:3: world.seed: duplicate key 'seed', first given in line 4; expected it once"),
     bad("key that is a list", "{task: cap}", "{task: cap, [a]: 1}",
         "13:17: tasks[3]: found a list or a mapping as a key, expected text"),
     bad("merge key", "{task: cap}", "{<<: {fraction: 20}, task: cap}",
-        "13:6: tasks[3].<<: unknown key '<<', expected one of task, calls, fraction"),
+        "13:6: tasks[3].<<: unknown key '<<', expected one of task, calls, fraction, extra"),
+    # extra
+    bad("extra that the world cannot make", "{task: cap}", "{task: cap, extra: obj}",
+        "13:24: tasks[3].extra: the world 'digits' makes no further samples of 'cap' out of 'obj', "
+        "expected vqa out of rel"),
+    bad("extra a list", "{task: cap}", "{task: cap, extra: [rel]}",
+        "13:24: tasks[3].extra: found ['rel'] (a list), expected text"),
     # name
     bad("name a number", "name: mine", "name: 5",
         "1:7: name: found 5 (a whole number), expected text"),
@@ -258,7 +264,7 @@ ONE_EDIT = [
     bad("strategy with an unknown option", "[constant]", "[{name: pmn, gate: {kind: equal}}]",
         "16:26: strategies[0].gate: unknown key 'gate', expected one of size, training, rate, "
         "gates, departures, asking, finetune, keep_old, supervise, supervision, modules, "
-        "start_from, memory; did you mean 'gates'?"),
+        "start_from, memory, widths, untrained, shuffled; did you mean 'gates'?"),
     bad("strategy with a bad option", "[constant]", "[{name: pmn, gates: {kind: soft}}]",
         "16:40: strategies[0].gates.kind: found 'soft' (text), expected 'softmax', 'sigmoid', "
         "'equal' or 'hard'"),
