@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from pmn_cl.modules.sizes import Departures, Gates
+from pmn_cl.modules.sizes import Departures, Gates, Sizes
 from pmn_cl.training import NetworkOptions
+
+
+class SizeChanges(BaseModel):
+    """The widths of one task's module, where they are not those of its size."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    hidden: int | None = Field(default=None, ge=1)
+    attention: int | None = Field(default=None, ge=1)
+    caption: int | None = Field(default=None, ge=1)
+    word: int | None = Field(default=None, ge=1)
+    terminal: int | None = Field(default=None, ge=1)
+
+    def of(self, usual: Sizes) -> Sizes:
+        """Return the usual sizes with these changes."""
+        return replace(usual, **self.model_dump(exclude_none=True))
 
 
 class PmnOptions(NetworkOptions):
@@ -27,3 +44,26 @@ class PmnOptions(NetworkOptions):
     modules: dict[str, str] = Field(default_factory=dict)  # package.module:Name, by task
     start_from: list[str] = Field(default_factory=list)  # files or folders of learned modules
     memory: bool = True  # keep what frozen modules find out about a scene
+    widths: dict[str, SizeChanges] = Field(default_factory=dict)  # by task
+    # Controls: what do callers owe to what their children know? `gates: {kind: equal}` is another.
+    # Children named here are never taken from `start_from`.
+    untrained: list[str] = Field(default_factory=list)  # frozen as they were initialised
+    # These learn each sample with the targets of another, up to the last epoch: the best one on
+    # true validation samples would know something. With `asking: copies`, M_vqa starts from what
+    # M_cnt came to in this way; `own` keeps that out.
+    shuffled: list[str] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _controls_agree(self) -> PmnOptions:
+        for name in self.untrained:
+            if name in self.shuffled:
+                raise ValueError(
+                    f"{name!r} is both `untrained` and `shuffled`: what is not trained needs no "
+                    "targets; name it once"
+                )
+            if name in self.finetune or (name == "vqa" and self.finetune):
+                raise ValueError(
+                    f"`finetune` would train what `untrained` leaves as it is ({name!r}); leave "
+                    "one of them out"
+                )
+        return self

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import smooth_l1_loss
 
 from pmn_cl import registry
-from pmn_cl.errors import UserError
+from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.modules import library
 from pmn_cl.modules.answer import AnswerModule
 from pmn_cl.modules.count import CountModule
@@ -26,6 +27,7 @@ from pmn_cl.modules.sizes import DEPARTURES, SIZES, Departures, WorldShape
 from pmn_cl.modules.task_module import Plan, TaskModule
 from pmn_cl.strategy import Lesson, Progress
 from pmn_cl.tasks import Task
+from strategies.controls import shuffled
 from strategies.options import PmnOptions
 from strategies.template import TaskTemplate
 
@@ -52,11 +54,10 @@ class Progressive(TaskTemplate):
         self.memory = Memory() if self.options.memory else None
         self.network = ModuleNetwork(self.memory)
         self.cards: dict[str, library.Card] = {}
-        self._given = {
-            path: library.read_card(path)
-            for given in self.options.start_from
-            for path in _module_files(given)
-        }
+        files = [path for given in self.options.start_from for path in _module_files(given)]
+        cards = {path: library.read_card(path) for path in files}
+        controls = {*self.options.untrained, *self.options.shuffled}
+        self._given = {path: card for path, card in cards.items() if card.task not in controls}
         self._tasks: dict[str, Task] = {}  # learned so far
         super().__init__(
             network=self.network,
@@ -68,6 +69,17 @@ class Progressive(TaskTemplate):
             on_progress=on_progress,
         )
 
+    def expect(self, lessons: Sequence[Lesson]) -> None:
+        """Refuse options that name a task which nobody knows."""
+        known = list(dict.fromkeys([*registry.TASKS, *(lesson.task.name for lesson in lessons)]))
+        for option in ("supervise", "finetune", "modules", "widths", "untrained", "shuffled"):
+            for name in getattr(self.options, option):
+                if name not in known:
+                    raise UserError(
+                        f"{option}: unknown task {name!r}, expected one of {', '.join(known)}"
+                        f"{did_you_mean(name, known)}"
+                    )
+
     def prepare(self, lesson: Lesson) -> None:
         """Build the module of a task on top of those it calls."""
         self._tasks[lesson.task.name] = lesson.task
@@ -78,11 +90,27 @@ class Progressive(TaskTemplate):
             self._learning = nn.ModuleList()
             return
         tuned = self._unfrozen(lesson, callees)
-        module = self._module_class(lesson)(self._plan(lesson), {**callees, **tuned})
+        module = self.make_module(lesson, {**callees, **tuned})
         self.network.add(lesson.task.name, module)
         self._learning = nn.ModuleList([module, *tuned.values()])
-        if isinstance(module, AnswerModule) and self.options.asking != "own":
+        if lesson.task.name in self.options.untrained:
+            module.freeze()  # before it has learned anything, so that nothing is left to learn
+        elif isinstance(module, AnswerModule) and self.options.asking != "own":
             self._take_asking(module)
+
+    def make_module(self, lesson: Lesson, callees: Mapping[str, TaskModule]) -> TaskModule:
+        """Return a task's module as it is before it learns."""
+        module = self._module_class(lesson)(self._plan(lesson), callees)
+        counting = callees.get("cnt")
+        if isinstance(module, AnswerModule) and isinstance(counting, CountModule):
+            ours, theirs = (m.plan.sizes.hidden for m in (module, counting))
+            if ours != theirs and not self.departures.own_question:
+                raise UserError(
+                    f"widths: M_vqa's state has the width {ours}, M_cnt's {theirs}, but M_vqa asks "
+                    "M_cnt with its state: give both the same `hidden`, or set the departure "
+                    "`own_question`"
+                )
+        return module
 
     def calls(self, lesson: Lesson) -> tuple[str, ...]:
         """Return the tasks whose modules the task's module may call."""
@@ -119,6 +147,17 @@ class Progressive(TaskTemplate):
         """Let what frozen modules find out about these scenes be remembered."""
         if self.memory is not None:
             self.memory.attach_samples(lesson.task.name, lesson.batches)
+
+    def make_train_dataloader(self, **kwargs: Any) -> None:
+        """Read batches, with the targets of other samples where the control asks for it."""
+        super().make_train_dataloader(**kwargs)
+        if self._lesson().task.name in self.options.shuffled:
+            course = self.dataloader.course
+            self.dataloader.course = replace(course, lesson=shuffled(course.lesson, self.seed))
+
+    def validate(self) -> dict[str, float]:
+        """Score what is being learned; not what learns from shuffled targets, see the options."""
+        return {} if self._lesson().task.name in self.options.shuffled else super().validate()
 
     def batch_loss(self, x: Any, y: Any, lesson: Lesson) -> tuple[Tensor, Tensor]:
         """Add to the task's loss what departures and the supervision of queries ask for."""
@@ -169,7 +208,10 @@ class Progressive(TaskTemplate):
         if not found:
             return None
         path, card = found[0]
-        library.check_world(card, self._plan(lesson).shape, str(path))
+        plan = self._plan(lesson)
+        library.check_world(card, plan.shape, str(path))
+        if lesson.task.name in self.options.widths and card.sizes != asdict(plan.sizes):
+            raise UserError(f"{path}: M_{card.task} has other sizes than `widths` asks for")
         self.cards[card.task] = card
         return library.load(path, {**callees, **self._tuned_callees(card, callees)})
 
@@ -191,7 +233,10 @@ class Progressive(TaskTemplate):
         store = lesson.samples.store
         width = store.table(lesson.samples.split, "scenes")["regions"].shape[2]
         shape = WorldShape(width, store.names)
-        return Plan(shape, SIZES[self.options.size], self.options.gates, self.departures)
+        sizes = SIZES[self.options.size]
+        if lesson.task.name in self.options.widths:
+            sizes = self.options.widths[lesson.task.name].of(sizes)
+        return Plan(shape, sizes, self.options.gates, self.departures)
 
     def _module_class(self, lesson: Lesson) -> type[TaskModule]:
         name = lesson.task.name
@@ -236,6 +281,15 @@ class Progressive(TaskTemplate):
                 f"M_vqa calls {', '.join(module.callees)} but M_cnt {', '.join(counting.callees)}: "
                 "they cannot have the same Ω and Q→rel; use `asking: own`, or call lists that "
                 "agree on rel, obj and att"
+            )
+        ours, theirs = (
+            {name: value.shape for name, value in asking.state_dict().items()}
+            for asking in (module.asking, counting.asking)
+        )
+        if ours != theirs:
+            raise UserError(
+                "widths: M_vqa and M_cnt differ in size, so that M_vqa cannot ask with M_cnt's "
+                "parts; use `asking: own`, or the same widths for both"
             )
         if self.options.asking == "copies":
             module.asking.load_state_dict(counting.asking.state_dict())

@@ -317,7 +317,8 @@ def test_the_best_epoch_of_a_fine_tuned_module_remains_too(few: Lessons, below: 
     )
     strategy = Progressive(options=chosen, plugins=[spoil], on_progress=seen.append)
     carry(strategy, few)
-    assert seen[1].score < seen[0].score  # as it was meant to be
+    first, second = [progress.score for progress in seen if progress.score is not None]
+    assert second < first  # as it was meant to be
     assert [digest_of(strategy.network[task]) for task in ("cnt", "vqa")] == spoil.good
 
 
@@ -598,7 +599,8 @@ def test_what_was_not_given_is_learned_on_top_of_what_was(
     training = {task: {"epochs": 1} for task in TASKS}
     chosen = PmnOptions.model_validate({"start_from": files, "training": training})
     carry(Progressive(options=chosen, on_progress=seen.append), few)
-    assert [progress.task for progress in seen] == ["rel", "cap", "cnt", "vqa"]
+    ended = [progress.task for progress in seen if progress.score is not None]
+    assert ended == ["rel", "cap", "cnt", "vqa"]
 
 
 def test_a_file_to_start_from_that_is_not_there_is_said_at_once() -> None:

@@ -1,0 +1,51 @@
+"""Samples for a control: each with the targets of another, so that x says nothing about y.
+
+What remains to be learned is how common each target is among scenes with so many regions.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import torch
+
+from pmn_cl.loader import Batches
+from pmn_cl.samples import Rows, Samples
+from pmn_cl.store import SCENES
+from pmn_cl.strategy import Lesson
+from strategies.template import task_seed
+
+
+def shuffled(lesson: Lesson, seed: int) -> Lesson:
+    """Return a lesson with the same scenes and queries, and the targets of other samples."""
+    changed = copy.copy(lesson)
+    changed.batches = ShuffledTargets(lesson, seed)
+    return changed
+
+
+class ShuffledTargets(Batches):
+    """The samples of a lesson as batches; x is its own, y another's, in every epoch the same."""
+
+    def __init__(self, lesson: Lesson, seed: int) -> None:
+        super().__init__(lesson.samples, lesson.batches.scenes, lesson.task_label)
+        source = exchange(lesson.samples, task_seed(seed, f"shuffled {lesson.task.name}"))
+        rows = torch.from_numpy(source)
+        self._target = {name: column[rows] for name, column in self._target.items()}
+
+
+def exchange(samples: Samples, seed: int) -> Rows:
+    """Say for each sample whose targets it gets: those of one with as many regions.
+
+    So padding never becomes a target. Among their like, samples hand their targets on in a
+    random circle: none keeps its own, unless it is the only one of its kind.
+    """
+    mask = samples.store.table(samples.split, SCENES)["mask"].load()
+    _, kinds = np.unique(mask, axis=0, return_inverse=True)  # of scenes, by where regions are
+    alike = kinds.ravel()[samples.columns["scene"]]
+    rng = np.random.default_rng(seed)
+    source = np.empty(len(samples), np.int64)
+    for kind in np.unique(alike):
+        circle = rng.permutation(np.flatnonzero(alike == kind))
+        source[circle] = np.roll(circle, 1)
+    return source
