@@ -75,6 +75,7 @@ class Strategy(ABC):
 
     Options: ClassVar[type[BaseModel]] = Options
     at_once: ClassVar[bool] = False  # learns all tasks of a stream together, by ``learn_all``
+    keeps_data: ClassVar[bool] = False  # keeps samples of earlier tasks, to look at them again
     on_step: Callable[[], None] | None = None  # called after every training step, if it is set
 
     def __init__(
