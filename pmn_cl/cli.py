@@ -84,8 +84,12 @@ def init(path: Path, force: bool) -> None:
 
 
 @main.command("list", short_help="What can be named in a stream's YAML.")
-def list_names() -> None:
+@click.option("--fairness", is_flag=True, help="How the comparison of the strategies is kept fair.")
+def list_names(fairness: bool) -> None:
     """List what can be named in a stream's YAML: strategies, tasks, worlds; and shipped streams."""
+    if fairness:
+        _print_fairness()
+        return
     from pmn_cl import registry
     from pmn_cl.spec import shipped_streams
 
@@ -110,6 +114,25 @@ def list_names() -> None:
             if reference:
                 click.secho(f"  {'':<{width}}{reference}", dim=True)
     click.echo("\nYour own: package.module:Name, installed or beside the YAML file.")
+
+
+def _print_fairness() -> None:
+    """Print what is the same for all strategies, and a table of what is not."""
+    from rich.table import Table
+
+    from pmn_cl.fairness import SAME, fairness
+
+    with _status("importing the strategies"):
+        rows = fairness()
+    click.secho("the same for all", bold=True)
+    for what, how in SAME.items():
+        click.echo(f"  {what:<11}{how}")
+    table = Table(box=None, header_style="bold")
+    for title in ("strategy", "sees", "further supervision", "trials", "chosen"):
+        table.add_column(title)
+    for row in rows:
+        table.add_row(row.strategy, row.sees, row.supervision, str(row.trials or "-"), row.chosen)
+    _console().print(table)
 
 
 @main.group(short_help="Build the data of a world once.")
@@ -231,6 +254,32 @@ def run_stream(stream: str, cache: Path | None, **asked: Any) -> None:
     from pmn_cl.running import run_command
 
     sys.exit(run_command(stream, cache=cache, console=_console(), **asked))
+
+
+@main.command(epilog=_STREAM_HELP, short_help="Choose settings on validation, a few trials each.")
+@click.argument("stream")
+@click.option("--strategy", "strategies", multiple=True, help="Only this one (repeatable).")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for the trials.  [default: runs/NAME of the stream-tune]",
+)
+@click.option("--workers", type=click.IntRange(min=1), help="Runs at a time.  [default: all cores]")
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Add what was chosen to this file (benchmarks/tuned.json is the committed one).",
+)
+@click.option("--cache", type=_cache_type, help=_CACHE_HELP)
+def tune(stream: str, cache: Path | None, **asked: Any) -> None:
+    """Try at most four settings of each method, with development seed 100, on validation alone.
+
+    The learning rate and one parameter of the method's own are tried, each from the same start.
+    Test samples are never looked at. What was tried is resumed like any other run.
+    """
+    from pmn_cl.running import tune_command
+
+    sys.exit(tune_command(stream, cache=cache, console=_console(), **asked))
 
 
 @main.group(short_help="The library of learned modules.")

@@ -15,7 +15,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -25,6 +25,7 @@ from pmn_cl import __version__, registry
 from pmn_cl.checkpoints import Checkpoints, Kept
 from pmn_cl.errors import UserError
 from pmn_cl.journal import Event, Journal
+from pmn_cl.matching import VARIANT, variant_options
 from pmn_cl.results import Result, Row
 from pmn_cl.spec import StreamSpec, strategy_options
 from pmn_cl.strategy import Lesson, Progress, Strategy
@@ -42,6 +43,7 @@ class RunSpec:
     variant: str
     options: dict[str, Any]  # as given
     seed: int
+    judged_on: tuple[str, ...] = SPLITS  # the splits that it is scored on
 
     @property
     def key(self) -> str:
@@ -57,9 +59,15 @@ class RunSpec:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _identity(self) -> dict[str, Any]:
-        stream = self.stream.model_dump(include={"world", "tasks", "fraction", "budget", "threads"})
+        # Without defaults, so that a field added later does not make old runs unknown.
+        matters = {"world", "tasks", "fraction", "budget", "threads"}
+        stream = self.stream.model_dump(include=matters, exclude_defaults=True)
         given = {"strategy": self.strategy, "variant": self.variant, "options": self.options}
-        return {**stream, **given, "seed": self.seed}
+        judged = {} if self.judged_on == SPLITS else {"judged_on": self.judged_on}
+        other = self.variant.removeprefix(VARIANT)
+        matched = [s for s in self.stream.strategies if s["name"] == other != self.variant]
+        model = {"matched": matched} if matched else {}
+        return {**stream, **given, "seed": self.seed, **judged, **model}
 
 
 def plan_runs(
@@ -86,14 +94,28 @@ def make_strategy(
 ) -> Strategy:
     """Return the strategy of a run, ready for its first lesson."""
     kind: type[Strategy] = registry.find(run.strategy, registry.STRATEGIES, "strategy", Strategy)
-    options = strategy_options(run.strategy).model_validate(run.options)
-    return kind(
+    others = {
+        given["name"]: _options(given["name"], given)
+        for given in run.stream.strategies
+        if not given.get("variant")
+    }
+    options = variant_options(
+        run.strategy, _options(run.strategy, run.options), run.variant, lessons, others
+    )
+    strategy = kind(
         options=options,
         seed=run.seed,
         device=device,
         budget=run.stream.budget,
         on_progress=on_progress,
     )
+    strategy.expect(lessons)
+    return strategy
+
+
+def _options(strategy: str, given: Mapping[str, Any]) -> Any:
+    options = {k: v for k, v in given.items() if k not in ("name", "variant")}
+    return strategy_options(strategy).model_validate(options)
 
 
 class Interrupted(Exception):  # noqa: N818  # nothing went wrong
@@ -178,7 +200,7 @@ def carry_out(
                 for lesson in lessons[split]
                 if lesson.task.name in seen
             }
-            for split in SPLITS
+            for split in run.judged_on
             if split in lessons
         }
         _write_experience(journal, strategy, taught, judged, keeper)
@@ -245,7 +267,7 @@ def _facts(run: RunSpec, strategy: Strategy, lessons: dict[str, Any]) -> dict[st
         "samples": {s: [len(lesson.samples) for lesson in some] for s, some in lessons.items()},
         "constant": {
             split: [_constant(a, b) for a, b in zip(training, lessons[split], strict=True)]
-            for split in SPLITS
+            for split in run.judged_on
             if split in lessons
         },
         "data": training[0].samples.store.digest,

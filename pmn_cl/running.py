@@ -19,6 +19,7 @@ from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.results import Result
 from pmn_cl.run import RunSpec, plan_runs
 from pmn_cl.spec import StreamSpec, find_stream, load_spec
+from pmn_cl.tuning import DEVELOPMENT_SEED, TRIALS, Search, choose, trial_runs, write_tuned
 
 
 def run_command(
@@ -73,6 +74,58 @@ def run_command(
             console.print(f"{result.key}: {result.status}: {result.error.message}")
     console.print(f"results: {folder}")
     return int(driver.interrupted or any(r.status != "completed" for r in results))
+
+
+def tune_command(
+    stream: str,
+    *,
+    console: Console,
+    strategies: Sequence[str],
+    out: Path | None,
+    workers: int | None,
+    save: Path | None,
+    cache: Path | None,
+) -> int:
+    """Search the settings of a stream's methods; return the exit code."""
+    spec = load_spec(find_stream(stream)[0])
+    trials = trial_runs(spec, strategies)
+    if not trials:
+        raise UserError(f"{stream}: names no strategy with trials ({', '.join(TRIALS)})")
+    runs = [run for some in trials.values() for run in some]
+    folder = out or Path("runs") / f"{spec.name}-tune"
+    registry.load("benchmarks.stream:Stream").open(spec, DEVELOPMENT_SEED, cache=cache)
+    at_a_time = min(workers or default_workers(spec.threads), len(runs))
+    driver = Driver(folder, workers=at_a_time, cache=cache)
+    with Watcher(runs, console) as watcher:
+        results = {result.key: result for result in driver.run(runs, watcher)}
+    failed = [r for r in results.values() if r.status != "completed"]
+    for result in failed:
+        said = result.error.message if result.error else ""
+        console.print(f"{result.key}: {result.status}: {said}")
+    searches = [
+        choose([results[run.key] for run in some])
+        for some in trials.values()
+        if all(run.key in results and results[run.key].status == "completed" for run in some)
+    ]
+    console.print(_trials_table(searches))
+    if save is not None and searches:
+        write_tuned(searches, save)
+        console.print(f"wrote {save}")
+    return int(driver.interrupted or bool(failed))
+
+
+def _trials_table(searches: Sequence[Search]) -> Table:
+    table = Table(box=None, header_style="bold", title="validation, after the whole stream")
+    tasks = list(searches[0].trials[0].scores) if searches else []
+    for title in ("strategy", "tried", *tasks, "scaled mean"):
+        table.add_column(title, justify="right" if title in tasks else "left")
+    for search in searches:
+        for trial in search.trials:
+            tried = ", ".join(f"{name} {value:g}" for name, value in trial.options.items())
+            table.add_row(
+                search.strategy, tried, *map(_number, trial.scores.values()), f"{trial.value:.3f}"
+            )
+    return table
 
 
 def chosen_runs(spec: StreamSpec, strategies: Sequence[str], seeds: Sequence[int]) -> list[RunSpec]:

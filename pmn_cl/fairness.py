@@ -1,0 +1,58 @@
+"""What is the same for every method, what is not, and what each was allowed to try."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pmn_cl import registry
+from pmn_cl.strategy import Strategy
+from pmn_cl.tuning import TRIALS, TUNED, read_tuned
+
+SAME = {
+    "inputs": "regions, boxes and words of the same samples, in an order that seed and task decide",
+    "questions": "PMN's word vectors and question encoder, of the same width",
+    "budget": "the same samples seen of every new task (samples seen are in every result)",
+    "training": "Adam; batch size, schedule, warm-up and clipping of the task",
+    "selection": "the best epoch on the validation samples of the task",
+    "search": "at most four trials, development seed 100, validation only",
+}
+
+
+class Fairness(NamedTuple):
+    """Where a method stands beside the others."""
+
+    strategy: str
+    sees: str  # which data, and how often
+    supervision: str  # beyond the tasks' own targets
+    trials: int
+    chosen: str
+
+
+def fairness() -> list[Fairness]:
+    """Return a line for every strategy that learns."""
+    tuned = read_tuned() if TUNED.exists() else {}
+    found = []
+    for name in registry.STRATEGIES:
+        kind: type[Strategy] = registry.load(registry.STRATEGIES[name])
+        search = tuned.get(name)
+        chosen = ", ".join(f"{k} {v:g}" for k, v in search.chosen.items()) if search else ""
+        if name == "pmn":
+            chosen = "settings by task, see pmn_cl/training.py"
+        found.append(
+            Fairness(
+                name,
+                _sees(kind),
+                "[b, r] of cnt's relational questions" if name == "pmn" else "",
+                len(search.trials) if search else 0,
+                chosen if chosen or name in TRIALS else "as what it builds on",
+            )
+        )
+    return found
+
+
+def _sees(kind: type[Strategy]) -> str:
+    if kind.at_once:
+        return "all tasks at once"
+    if kind.keeps_data:
+        return "one task at a time, and samples it kept of earlier ones"
+    return "one task at a time"

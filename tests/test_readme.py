@@ -1,0 +1,43 @@
+"""What the README shows runs as it stands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pmn_cl.driver import Driver
+from pmn_cl.run import plan_runs
+from pmn_cl.spec import load_spec
+
+ROOT = Path(__file__).parent.parent
+TINY = ROOT / "tests" / "streams" / "tiny.yaml"
+
+
+def example(name: str) -> str:
+    """The block of the README that begins with the name of a file."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)
+    [found] = [block for block in blocks if block.startswith(f"# {name}")]
+    return str(found)
+
+
+def test_a_method_of_ones_own_takes_at_most_forty_lines_and_runs(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = example("my_method.py")
+    assert len(code.splitlines()) <= 40
+    (tmp_path / "my_method.py").write_text(code, "utf-8")
+    named = re.search(r"(\{name.*\})", code)
+    assert named is not None
+    text = TINY.read_text("utf-8").replace("[constant, pmn, hard_sharing]", f"[{named[1]}]")
+    (tmp_path / "stream.yaml").write_text(text, "utf-8")
+    runs = plan_runs(load_spec(tmp_path / "stream.yaml"), (), [0])
+    [pulled] = Driver(tmp_path / "out", cache=cache).run(runs)
+    assert pulled.status == "completed", pulled.error
+    assert pulled.options["strength"] == 0.1
+    [plain] = Driver(tmp_path / "out", cache=cache).run(
+        plan_runs(load_spec(TINY), ["hard_sharing"], [0])
+    )
+    assert pulled.weights[0] != plain.weights[0]  # the penalty is felt
+    assert len(pulled.scores["test"]) == 3
