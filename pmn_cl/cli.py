@@ -256,6 +256,70 @@ def run_stream(stream: str, cache: Path | None, **asked: Any) -> None:
     sys.exit(run_command(stream, cache=cache, console=_console(), **asked))
 
 
+_results_folder = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+
+
+@main.command("results", short_help="What is in a folder of results.")
+@_results_folder
+@click.option("--json", "as_json", is_flag=True, help="A list of objects, for programs.")
+def list_results(folder: Path, as_json: bool) -> None:
+    """Say what runs are in FOLDER, how they ended, and what they scored on test."""
+    import json
+
+    from pmn_cl.results import read_results
+    from pmn_cl.running import closing_table, listed
+
+    found = read_results(folder)
+    if as_json:
+        click.echo(json.dumps([listed(result) for result in found], indent=1))
+    else:
+        _console().print(closing_table(found))
+
+
+@main.command(short_help="Strategies side by side, with intervals.")
+@_results_folder
+@click.option("--split", default="test", show_default=True, help="test or novel.")
+@click.option("--reference", help="Show differences to this strategy, paired by seed.")
+@click.option(
+    "--save",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also write the table to this file: .csv, .md or .tex (repeatable).",
+)
+def compare(folder: Path, split: str, reference: str | None, save: tuple[Path, ...]) -> None:
+    """Compare the strategies in FOLDER: means over seeds with their 95% intervals.
+
+    The normalised average counts the constant answer as 0 and joint training as 1; transfer over
+    scratch is against `independent`; both where those runs are there.
+    """
+    from rich.table import Table
+
+    from pmn_cl import comparing
+    from pmn_cl.results import read_results
+
+    results = read_results(folder)
+    splits = sorted({name for result in results for name in result.scores})
+    if split not in splits:
+        raise UserError(f"--split {split}: the results have {', '.join(splits) or 'none'}")
+    for path in save:
+        if path.suffix[1:] not in comparing.FORMATS:
+            known = ", ".join(f".{form}" for form in comparing.FORMATS)
+            raise UserError(f"--save {path}: expected a name that ends in {known}")
+    found = comparing.compare(results, split=split, reference=reference)
+    table = Table(box=None, header_style="bold")
+    for title in comparing.columns(found):
+        table.add_column(title)
+    for row in comparing.rows(found):
+        table.add_row(*row)
+    console = _console()
+    console.width = max(console.width, 260) if not sys.stdout.isatty() else console.width
+    console.print(table)
+    console.print(comparing.note(found))
+    for path in save:
+        path.write_text(comparing.FORMATS[path.suffix[1:]](found), "utf-8")
+        click.echo(f"wrote {path}")
+
+
 @main.command(epilog=_STREAM_HELP, short_help="Choose settings on validation, a few trials each.")
 @click.argument("stream")
 @click.option("--strategy", "strategies", multiple=True, help="Only this one (repeatable).")

@@ -218,7 +218,8 @@ def _bar(share: float) -> str:
 
 
 def _short(result: Result) -> str:
-    found = {name: value for name, value in result.summary().items() if value is not None}
+    split = next(iter(result.scores), "test")
+    found = {name: value for name, value in result.summary(split).items() if value is not None}
     return ", ".join(f"{name} {value:.3f}" for name, value in found.items() if name != "fwt")
 
 
@@ -242,6 +243,19 @@ def closing_table(results: Sequence[Result]) -> Table:
             f"{sum(cost.cpu_seconds for cost in result.costs):.0f}",
         )
     return table
+
+
+def listed(result: Result) -> dict[str, Any]:
+    """Return what programs are promised of a result."""
+    named = ("key", "strategy", "seed", "fraction", "variant", "status", "tasks")
+    return {
+        **{name: getattr(result, name) for name in named},
+        "scores": result.matrix("test"),
+        **result.summary("test"),
+        "parameters": result.parameters,
+        "seconds": result.seconds,
+        "error": result.error.message if result.error else None,
+    }
 
 
 def _number(value: float | None) -> str:
