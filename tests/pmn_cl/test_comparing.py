@@ -95,7 +95,7 @@ def test_only_what_can_be_compared_is_compared() -> None:
         compare([result("pmn", 0, [[0.1, None]], status="failed")])
     with pytest.raises(UserError, match="different streams or data"):
         compare([FIELD[0], learned("pmn", 1, 1, 1, 1).model_copy(update={"data": "other"})])
-    with pytest.raises(UserError, match="no runs of 'pm', only pmn.*did you mean 'pmn'"):
+    with pytest.raises(UserError, match=r"no runs of 'pm', only pmn.*did you mean 'pmn'"):
         compare(FIELD, reference="pm")
 
 
