@@ -1,0 +1,259 @@
+"""Multinet (Bilen & Vedaldi, NIPS 2016): what tasks answer comes back into what they share.
+
+The regions are encoded once, r⁰ = φ⁰(x), and h⁰ = r⁰. Then, as many times as there are passes,
+every task α decodes its outputs from h, xᵅ = ψᵅ(h), encodes them back into the space of h,
+rᵅ = φᵅ(xᵅ), and the integrator joins them: hᵗ⁺¹ = Γ(hᵗ, r⁰, Σᵅ rᵅ). The answer is decoded from
+the last h. No pass at all is hard sharing, bit for bit.
+
+Where this departs from the publication, which learns all tasks at once and feeds all of them back:
+
+- When task k is answered, the tasks before it in the stream come back, not k itself and none
+  after it, however many are known by then: k is answered as it was learned.
+- Tasks here ask queries. A task that asks nothing, or what the sample brings, is decoded with just
+  that; any other with the sample's query in translation, A·q, as PMN asks M_rel about a question.
+- Outputs come back as probabilities: per region where they are (classes, labels, a map over the
+  regions), else per scene, to all its regions. Of a sentence it is the first word: to tell all of
+  it in every pass would take longer than all the rest.
+- Γ is a sum and a layer, and r⁰ goes around it, so that feedback is a modest addition at first.
+  Gradient comes through the last pass alone, and to φ⁰ by way of r⁰: a third less time with two.
+
+``Multinet`` learns one task after another, and all that was learned goes on changing;
+``MultinetFrozen`` keeps it as it is; ``MultinetJoint`` learns all tasks at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from baselines.hard_sharing import HardSharingJoint
+from baselines.heads import RegionHead, Teacher, head_for
+from baselines.multinet_options import MultinetOptions
+from baselines.network import HeadsNetwork, HeadsStrategy
+from baselines.trunk import Fusion, Plan, QueryReader, Trunk, reader_name
+from pmn_cl.modules.environment import Environment
+from pmn_cl.strategy import Lesson
+from pmn_cl.tasks import Task
+
+_FEEDBACK = 0.1  # the size of rᵅ at first, where h is of about this size too
+
+
+class Integrator(nn.Module):
+    """Γ, with the encoders φᵅ of the tasks that come back and the translations of their queries."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self.plan = plan
+        self.encoders = nn.ModuleDict()  # φᵅ
+        self.translations = nn.ModuleDict()  # A, where a sample does not bring what they ask
+        self.layer = nn.Linear(plan.width, plan.width)
+
+    def add(self, task: Task, earlier: Iterable[Task]) -> None:
+        """Let earlier tasks come back for a task."""
+        width = self.plan.width
+        for old in earlier:
+            if old.name not in self.encoders:
+                outputs = 1 if old.outputs is None else self.plan.shape.count(old.outputs)
+                encoder = nn.Linear(outputs, width, bias=False)
+                nn.init.normal_(encoder.weight, std=_FEEDBACK)
+                self.encoders[old.name] = encoder
+            if old.name not in self.translations and not brings_query(task, old):
+                self.translations[old.name] = nn.Linear(width, width)
+
+    def encode(self, task: Task, outputs: Tensor, env: Environment) -> Tensor:
+        """Return rᵅ = φᵅ(xᵅ), (B, N, width), or (B, 1, width) where it is the same for all."""
+        code: Tensor = self.encoders[task.name](probabilities(task, outputs, env))
+        return code
+
+    def forward(self, h: Tensor, first: Tensor, fed_back: Tensor) -> Tensor:
+        """Return Γ(h, r⁰, Σ rᵅ) = r⁰ + relu(W (h + Σ rᵅ) + b), not negative, as r⁰ is."""
+        joined: Tensor = first + self.layer(h + fed_back).relu()
+        return joined
+
+
+def brings_query(task: Task, other: Task) -> bool:
+    """Whether samples of a task bring all that another task asks."""
+    return set(other.query) <= set(task.query)
+
+
+def probabilities(task: Task, outputs: Tensor, env: Environment) -> Tensor:
+    """Return outputs as they are encoded: per region (B, N, n), or per scene (B, 1, n)."""
+    if task.form == "class":
+        return outputs.softmax(2)
+    if task.form == "labels":
+        return outputs.sigmoid()
+    if task.form == "pointing":
+        return env.softmax(outputs)[:, :, None]
+    if task.form == "sentence":
+        return outputs.softmax(2).mean(1, keepdim=True)  # over its words
+    if task.form == "count":
+        return outputs.softmax(1)[:, None]
+    return outputs.sigmoid()[:, None]
+
+
+class MultinetNetwork(HeadsNetwork):
+    """A trunk and an integrator that every task changes, and a head per task."""
+
+    def __init__(self, plan: Plan, passes: int) -> None:
+        super().__init__(plan)
+        self.passes = passes
+        self.trunk = Trunk(plan)
+        self.heads = nn.ModuleDict()
+        self.integrators = nn.ModuleDict()  # one, as soon as a task is there that can come back
+
+    def grow(self, task: Task) -> None:
+        """Add a head, and let the tasks before come back."""
+        self.trunk.add(task)
+        self.heads[task.name] = head_for(task, self.plan)
+        self.integrate(task, "all")
+
+    def integrate(self, task: Task, name: str) -> None:
+        """Let the tasks before this one come back, by the integrator of this name."""
+        earlier = self.before(task)
+        if earlier and self.passes:
+            if name not in self.integrators:
+                self.integrators[name] = Integrator(self.plan)
+            self.integrator(task).add(task, earlier)
+
+    def before(self, task: Task) -> list[Task]:
+        """Return the tasks that come back when this one is answered, now and later."""
+        names = list(self.tasks)
+        return [self.tasks[name] for name in names[: names.index(task.name)]]
+
+    def integrator(self, task: Task) -> Any:
+        """Return Γ of a task."""
+        return self.integrators["all"]
+
+    def reader(self, task: Task) -> Any:
+        """Return what reads a task's query."""
+        return self.trunk.readers[reader_name(task)]
+
+    def fusion(self, task: Task) -> Any:
+        """Return what joins a task's query with the regions."""
+        return self.trunk.fusion
+
+    def answer(self, env: Environment, task: Task, teacher: Teacher) -> Tensor:
+        """Return what the task decodes from the last h."""
+        h = self.represent(env, task)
+        return self.decode(env, task, h, self.read(env, task, h), teacher)
+
+    def represent(self, env: Environment, task: Task) -> Tensor:
+        """Return h (B, N, width) after all passes; gradient comes through the last one only."""
+        first = h = self.trunk.look(env)
+        if not self.passes or not self.before(task):
+            return first
+        asked = self.read(env, task, first)
+        with torch.no_grad():
+            for _ in range(self.passes - 1):
+                h = self.once_more(env, task, h, first, asked)
+        return self.once_more(env, task, h.detach(), first, asked)
+
+    def once_more(
+        self, env: Environment, task: Task, h: Tensor, first: Tensor, asked: Tensor
+    ) -> Tensor:
+        """Return Γ(h, r⁰, Σ rᵅ): decode the tasks before this one, encode and integrate them."""
+        integrator, codes = self.integrator(task), []
+        for old in self.before(task):
+            if brings_query(task, old):
+                query = self.read(env, old, h)
+            else:
+                query = integrator.translations[old.name](asked)
+            hears = {"words": env.mask.new_zeros((len(env), 1), dtype=torch.long)}
+            teacher = hears if old.form == "sentence" else None  # its first word
+            outputs = self.decode(env, old, h, query, teacher)
+            codes.append(integrator.encode(old, outputs, env))
+        joined: Tensor = integrator(h, first, sum(codes[1:], codes[0]))
+        return joined
+
+    def read(self, env: Environment, task: Task, h: Tensor) -> Tensor:
+        """Return q; a question is read once, as it is the same whatever h is."""
+        reader = self.reader(task)
+        if reader.kind == "question":
+            known: Tensor = env.once(reader, "q", lambda: reader(env, h))
+            return known
+        query: Tensor = reader(env, h)
+        return query
+
+    def decode(
+        self, env: Environment, task: Task, h: Tensor, query: Tensor, teacher: Teacher
+    ) -> Tensor:
+        """Return xᵅ = ψᵅ(h)."""
+        head = self.heads[task.name]
+        if isinstance(head, RegionHead):
+            scores: Tensor = head.scores(h)  # it looks at no query: nothing to fuse
+            return scores
+        outputs: Tensor = head(self.fusion(task)(h, query, env), env, teacher)
+        return outputs
+
+
+class FrozenNetwork(MultinetNetwork):
+    """φ⁰ is the first task's; every task brings all else that it needs, its own Γ and φᵅ too.
+
+    With a single Γ, the second task alone would have learned how to listen to the others.
+    """
+
+    def __init__(self, plan: Plan, passes: int) -> None:
+        super().__init__(plan, passes)
+        del self.trunk.fusion
+        self.readers = nn.ModuleDict()
+        self.fusions = nn.ModuleDict()
+
+    def grow(self, task: Task) -> None:
+        """Add the parts of a task."""
+        self.readers[task.name] = QueryReader(self.plan, task)
+        self.heads[task.name] = head_for(task, self.plan)
+        if not isinstance(self.heads[task.name], RegionHead):
+            self.fusions[task.name] = Fusion(self.plan)
+        self.integrate(task, task.name)
+
+    def integrator(self, task: Task) -> Any:
+        """Return Γ of a task."""
+        return self.integrators[task.name]
+
+    def reader(self, task: Task) -> Any:
+        """Return what reads a task's query."""
+        return self.readers[task.name]
+
+    def fusion(self, task: Task) -> Any:
+        """Return what joins a task's query with the regions."""
+        return self.fusions[task.name]
+
+
+class Multinet(HeadsStrategy):
+    """One task after another: all that was learned goes on changing."""
+
+    Options = MultinetOptions
+
+    def make_network(self, plan: Plan) -> HeadsNetwork:
+        """Return the network before its first task."""
+        return MultinetNetwork(plan, self.options.passes)
+
+
+class MultinetFrozen(HeadsStrategy):
+    """One task after another: what was learned before stays as it is."""
+
+    Options = MultinetOptions
+
+    def make_network(self, plan: Plan) -> HeadsNetwork:
+        """Return the network before its first task."""
+        return FrozenNetwork(plan, self.options.passes)
+
+    def finish(self, lesson: Lesson) -> None:
+        """Freeze all that is there."""
+        self.network.requires_grad_(False)
+
+
+class MultinetJoint(HardSharingJoint):
+    """All tasks at once, as in the publication; tasks are mixed as in joint hard sharing.
+
+    To each task comes back what comes back in the stream.
+    """
+
+    Options = MultinetOptions
+
+    def make_network(self, plan: Plan) -> HeadsNetwork:
+        """Return the network before its first task."""
+        return MultinetNetwork(plan, self.options.passes)
