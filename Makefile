@@ -5,8 +5,11 @@ BIN := .venv/bin
 
 .PHONY: test test-long bench speed lint constraints clean
 
+# A process for each core, with one thread each.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile
+
 test: .venv/installed lint
-	$(BIN)/pytest -m "not long"
+	$(PYTEST) -m "not long"
 
 lint: .venv/installed
 	$(BIN)/ruff check .
@@ -14,7 +17,7 @@ lint: .venv/installed
 	$(BIN)/mypy
 
 test-long: .venv/installed
-	$(BIN)/pytest -m long
+	$(PYTEST) -m long
 
 bench: .venv/installed
 	$(BIN)/pmn-bench show stream.yaml

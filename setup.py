@@ -47,6 +47,7 @@ setup(
             "nltk>=3.9",
             "pycocoevalcap>=1.2",
             "pytest>=8.2",
+            "pytest-xdist>=3.6",
             "ruff>=0.6",
         ],
     },

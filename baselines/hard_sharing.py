@@ -56,15 +56,17 @@ class _Mixing(HardSharing):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self._shares: list[tuple[Lesson, int]] = []  # steps of each task
+        self._shares: list[tuple[Course, int]] = []  # the batches of each task, and how many
+
+    def course(self, lesson: Lesson, again: str = "") -> Course:
+        """Return a task's batches: in its own order, or in another where it is learned again."""
+        seed = task_seed(self.seed, f"again for {again}") if again else self.seed
+        return Course(lesson, self.settings[lesson.task.name].batch_size, seed)
 
     def own_steps(self, lesson: Lesson) -> int:
         """Return how many steps a task would have alone."""
         settings = self.settings[lesson.task.name]
-        return settings.steps(len(self._course(lesson)), self.budget)
-
-    def _course(self, lesson: Lesson) -> Course:
-        return Course(lesson, self.settings[lesson.task.name].batch_size, self.seed)
+        return settings.steps(len(self.course(lesson)), self.budget)
 
     def plan(self, lesson: Lesson) -> None:
         """Take all steps of all tasks, in as many parts as the last task has epochs."""
@@ -73,9 +75,8 @@ class _Mixing(HardSharing):
 
     def make_train_dataloader(self, **kwargs: Any) -> None:
         """Mix the batches of the tasks."""
-        courses = [(self._course(lesson), steps) for lesson, steps in self._shares]
-        seed = task_seed(self.seed, "+".join(lesson.task.name for lesson, _ in self._shares))
-        self.dataloader = Mixture(self, courses, seed)
+        names = "+".join(course.lesson.task.name for course, _ in self._shares)
+        self.dataloader = Mixture(self, self._shares, task_seed(self.seed, names))
 
 
 class HardSharingJoint(_Mixing):
@@ -89,7 +90,7 @@ class HardSharingJoint(_Mixing):
 
     def learn_all(self, lessons: Sequence[Lesson], validations: Sequence[Lesson]) -> None:
         """Learn all tasks together, as one long experience."""
-        self._shares = [(lesson, self.own_steps(lesson)) for lesson in lessons]
+        self._shares = [(self.course(lesson), self.own_steps(lesson)) for lesson in lessons]
         self._validations = {v.task.name: v for v in validations}
         for lesson in lessons:
             self.lessons[lesson.task_label] = lesson
@@ -101,16 +102,17 @@ class HardSharingJoint(_Mixing):
 
     def prepare(self, lesson: Lesson) -> None:
         """Add the heads of all tasks."""
-        for known, _ in self._shares or [(lesson, 0)]:
-            super().prepare(known)
+        for course, _ in self._shares or [(self.course(lesson), 0)]:
+            super().prepare(course.lesson)
 
     def validate(self) -> dict[str, float]:
         """Score all tasks that are learned together."""
-        scores = {}
-        for lesson, _ in self._shares:
-            name = lesson.task.name
-            scores[name] = self.score(self._validations[name])[lesson.task.metric]
-        return scores
+        lessons = self._validations
+        return {name: self.score(lesson)[lesson.task.metric] for name, lesson in lessons.items()}
+
+    def better(self, scores: Mapping[str, float], best: Mapping[str, float]) -> bool:
+        """Compare task by task, as their units differ: better if scores rise in the mean."""
+        return sum(scores[name] / max(best[name], 1e-9) for name in scores) > len(scores)
 
 
 class HardSharingCumulative(_Mixing):
@@ -126,10 +128,11 @@ class HardSharingCumulative(_Mixing):
         """Learn a task, and the earlier ones again."""
         steps, earlier = self.own_steps(lesson), list(self.lessons.values())
         again = [
-            (old, steps // len(earlier) + (place < steps % len(earlier)))
+            (self.course(old, lesson.task.name), (steps + place) // len(earlier))
             for place, old in enumerate(earlier)
         ]
-        self._shares = [*((old, count) for old, count in again if count), (lesson, steps)]
+        new = (self.course(lesson), steps)
+        self._shares = [*((course, count) for course, count in again if count), new]
         super().learn(lesson, validation)
 
 

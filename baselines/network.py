@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-from tensordict import LazyStackedTensorDict
 from torch import Tensor, nn
 
 from baselines.options import HeadsOptions
@@ -21,7 +20,7 @@ from pmn_cl.modules.sizes import DEPARTURES, SIZES, WorldShape
 from pmn_cl.modules.trace import Trace
 from pmn_cl.strategy import Lesson, Progress
 from pmn_cl.tasks import Task
-from strategies.template import TaskTemplate
+from strategies.template import TaskTemplate, mixes_tasks
 
 
 class MixedOutputs(NamedTuple):
@@ -63,7 +62,7 @@ class HeadsNetwork(nn.Module, ABC):
         trace: Trace | None = None,
     ) -> Tensor | MixedOutputs:
         """Return the outputs of a task, or of every task in a batch that brings its targets."""
-        if isinstance(x, LazyStackedTensorDict):
+        if task is None and mixes_tasks(x):
             return self._mixed(x)
         if task is None:  # as plugins of Avalanche's call it
             if "y" not in x:
@@ -77,7 +76,7 @@ class HeadsNetwork(nn.Module, ABC):
         return self.answer(Environment.of(x, task=task), self.tasks[task], teacher)
 
     def _mixed(self, x: Any) -> MixedOutputs:
-        samples = x.tensordicts
+        samples = x.unbind(0)
         labels = torch.tensor([int(sample["y", "task"]) for sample in samples])
         parts = []
         for label in sorted(set(labels.tolist())):

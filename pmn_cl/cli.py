@@ -320,6 +320,27 @@ def compare(folder: Path, split: str, reference: str | None, save: tuple[Path, .
         click.echo(f"wrote {path}")
 
 
+@main.command(short_help="Mirror a folder of results in MLflow.")
+@_results_folder
+@click.option("--tracking", help="MLflow's tracking URI.  [default: FOLDER/mlflow.db]")
+def sync(folder: Path, tracking: str | None) -> None:
+    """Bring MLflow up to what FOLDER holds; what is there already is left alone.
+
+    A run of the stream is the parent, each result a child, with experiences as steps.
+    """
+    from pmn_cl.results import read_results
+    from pmn_cl.tracking import default_uri
+    from pmn_cl.tracking import sync as mirror
+
+    read_results(folder)  # refuse what is no folder of results before MLflow is started
+    with _status("mirroring (importing MLflow takes some seconds)"):
+        found = mirror(folder, tracking)
+    click.echo(
+        f"{len(found.written)} of {len(found.runs)} runs were new or had changed; "
+        f"MLflow: {tracking or default_uri(folder)}, experiment {found.experiment}"
+    )
+
+
 @main.command(epilog=_STREAM_HELP, short_help="Choose settings on validation, a few trials each.")
 @click.argument("stream")
 @click.option("--strategy", "strategies", multiple=True, help="Only this one (repeatable).")

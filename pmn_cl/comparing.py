@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -58,6 +59,14 @@ def compare(
     groups: dict[str, list[Result]] = {}
     for result in done:
         groups.setdefault(result.name, []).append(result)
+    for name, some in groups.items():
+        if len({r.seed for r in some}) < len(some) or len({_settings(r) for r in some}) > 1:
+            raise UserError(
+                f"{name!r} was run with several settings here (options, fraction, budget or "
+                "tasks): they cannot be averaged; give each a variant, or a folder of its own"
+            )
+    if len({(r.fraction, r.budget) for r in done}) > 1:
+        raise UserError("the results have different fractions or budgets, and cannot be compared")
     if reference is not None and reference not in groups:
         known = ", ".join(groups)
         raise UserError(f"no runs of {reference!r}, only {known}{did_you_mean(reference, groups)}")
@@ -73,6 +82,11 @@ def compare(
         for name, some in groups.items()
     ]
     return Comparison(split, done[0].tasks, done[0].constant[split], reference, lines)
+
+
+def _settings(result: Result) -> str:
+    given = {"options": result.options, "spec": result.spec, "threads": result.threads}
+    return json.dumps({**given, "fraction": result.fraction, "budget": result.budget})
 
 
 def _averages(some: Sequence[Result], split: str) -> dict[int, float]:

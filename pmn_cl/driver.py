@@ -66,19 +66,25 @@ class Driver:
     def _is_open(self, run: RunSpec) -> bool:
         """Whether a run is still to be done; get its folder ready if it is."""
         folder = self.out / run.key
-        if self.fresh and folder.exists():
+        folder.mkdir(exist_ok=True)
+        with held(folder, "this run", patience=60.0):  # by a run whose driver was killed
+            return self._prepare(run, folder)
+
+    def _prepare(self, run: RunSpec, folder: Path) -> bool:
+        if self.fresh and any(folder.glob("[!.]*")):
             earlier = self.out / "earlier"
             number = 1 + len(list(earlier.glob("*")))
             (earlier / str(number)).mkdir(parents=True)
             folder.rename(earlier / str(number) / run.key)
-        folder.mkdir(exist_ok=True)
+            folder.mkdir()
         if not (folder / RESULT).exists():
             return True
         status = read_result(folder / RESULT).status
         if status == "failed":  # again from the start: what it kept may be why it failed
-            number = 1 + len(list(folder.glob(f"{JOURNAL}.*")))
-            (folder / JOURNAL).rename(folder / f"{JOURNAL}.{number}")
             (folder / CHECKPOINT).unlink(missing_ok=True)
+            if (folder / JOURNAL).exists():
+                number = 1 + len(list(folder.glob(f"{JOURNAL}.*")))
+                (folder / JOURNAL).rename(folder / f"{JOURNAL}.{number}")
         if status != "completed":
             (folder / RESULT).unlink()
         return status != "completed"
@@ -101,9 +107,13 @@ class Driver:
                     )
         except KeyboardInterrupt:
             self.interrupted = True
-            ended = self._stop(running)
+            self._stop(running)
+            ended = [self._ended(process, run) for process, run in running.values()]
             if watcher is not None:
                 watcher.update({}, ended)
+        except BaseException:
+            self._stop(running)  # nobody would be there to hear of them
+            raise
 
     def _start(self, context: Any, run: RunSpec) -> Any:
         given = (run, self.out / run.key, self.cache, self.device, self.every, os.getpid())
@@ -112,7 +122,7 @@ class Driver:
             process.start()
         return process
 
-    def _stop(self, running: dict[int, tuple[Any, RunSpec]]) -> list[Result]:
+    def _stop(self, running: dict[int, tuple[Any, RunSpec]]) -> None:
         """Let every run keep its state, and end those that do not."""
         for process, _ in running.values():
             process.terminate()
@@ -122,7 +132,6 @@ class Driver:
             if process.is_alive():
                 process.kill()
                 process.join()
-        return [self._ended(process, run) for process, run in running.values()]
 
     def _ended(self, process: Any, run: RunSpec) -> Result:
         """Return the record of a run that has ended, also of one that could not write it."""
@@ -133,8 +142,9 @@ class Driver:
         code = process.exitcode
         how = f"ended by signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         journal = Journal(folder)
-        error = {"kind": "ProcessEnded", "message": f"{how}; run again to go on"}
-        journal.write("interrupted", error=error)
+        if not journal.events or journal.events[-1]["event"] != "completed":
+            error = {"kind": "ProcessEnded", "message": f"{how}; run again to go on"}
+            journal.write("interrupted", error=error)
         journal.close()
         result = result_of(run, journal.events)
         write_result(result, folder)

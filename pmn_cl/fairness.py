@@ -13,8 +13,17 @@ SAME = {
     "questions": "PMN's word vectors and question encoder, of the same width",
     "budget": "the same samples seen of every new task (samples seen are in every result)",
     "training": "Adam; batch size, schedule, warm-up and clipping of the task",
-    "selection": "the best epoch on the validation samples of the task",
-    "search": "at most four trials, development seed 100, validation only",
+    "selection": "the best epoch on the validation samples of the task; at once: of all tasks",
+    "search": "at most four trials at field.yaml's budget, development seed 100, validation only",
+    "start": "batch sizes, epochs and rates as chosen for PMN at the full budget",
+}
+
+
+_DISTANCE = "how far a count is off (smooth L1)"
+_SUPERVISION = {
+    "pmn": f"[b, r] of cnt's relational questions (`supervise: []`: none); {_DISTANCE}",
+    "independent": _DISTANCE,
+    "parameter_matched": _DISTANCE,
 }
 
 
@@ -36,13 +45,11 @@ def fairness() -> list[Fairness]:
         kind: type[Strategy] = registry.load(registry.STRATEGIES[name])
         search = tuned.get(name)
         chosen = ", ".join(f"{k} {v:g}" for k, v in search.chosen.items()) if search else ""
-        if name == "pmn":
-            chosen = "settings by task, see pmn_cl/training.py"
         found.append(
             Fairness(
                 name,
                 _sees(kind),
-                "[b, r] of cnt's relational questions" if name == "pmn" else "",
+                _SUPERVISION.get(name, ""),
                 len(search.trials) if search else 0,
                 chosen if chosen or name in TRIALS else "as what it builds on",
             )

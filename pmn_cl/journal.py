@@ -1,6 +1,7 @@
 """A run's journal: what happened, one line of JSON after another, safe against being cut off.
 
-Only the run itself writes it; anybody may read it while it grows. No torch here.
+One process at a time writes it: the run, or the driver when the run has ended. Anybody may read
+it while it grows. No torch here.
 """
 
 from __future__ import annotations

@@ -96,6 +96,8 @@ class Result(BaseModel):
 
     def summary(self, split: str = "test") -> dict[str, float | None]:
         """Return the raw measures of a run."""
+        if not self.tasks:  # it ended before it knew what there is to learn
+            return dict.fromkeys(("average", "forgetting", "bwt", "fwt"))
         matrix = self.matrix(split)
         constant = self.constant.get(split, [None] * len(self.tasks))
         return {

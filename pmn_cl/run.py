@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import itertools
 import json
 import platform
 import re
@@ -80,7 +81,7 @@ def plan_runs(
         if not strategies or given["name"] in strategies:
             runs += [
                 RunSpec(spec, given["name"], given.get("variant", ""), options, seed)
-                for seed in seeds or spec.seeds
+                for seed in dict.fromkeys(seeds or spec.seeds)
             ]
     return runs
 
@@ -184,6 +185,7 @@ def carry_out(
     strategy.on_step = lambda: keeper.after_step(strategy)
     turns = _turns(strategy, training, validation)
     kept = checkpoints.read()
+    _check_same(journal, stream.store.digest, kept)
     if kept is not None:
         strategy.restore(kept.state, [a for taught, _ in turns[: kept.done] for a in taught])
         keeper.done, keeper.clock = kept.done, Clock(kept.spent)
@@ -208,8 +210,23 @@ def carry_out(
         keeper.keep(strategy)
     journal.write("completed")
     journal.close()
-    checkpoints.clear()
     return result_of(run, journal.events)
+
+
+def _check_same(journal: Journal, data: str, kept: Kept | None) -> None:
+    """Refuse to go on on other data, or from a state that the journal knows nothing of."""
+    before = [event["data"] for event in journal.events if event["event"] == "started"]
+    if before and before[-1] != data:
+        raise UserError(
+            f"{journal.path}: the run began on data {before[-1][:12]}, but the world is now "
+            f"{data[:12]}; --fresh starts it over"
+        )
+    done = sum(event["event"] == "experience" for event in journal.events)
+    if kept is not None and kept.done > done:
+        raise UserError(
+            f"{journal.path}: knows {done} experiences, but the state kept beside it has "
+            f"{kept.done}; --fresh starts the run over"
+        )
 
 
 def _turns(
@@ -321,6 +338,12 @@ def result_of(run: RunSpec, events: Sequence[Event]) -> Result:
     facts = next((event for event in reversed(events) if event["event"] == "started"), {})
     done = [event for event in events if event["event"] == "experience"]
     first, last = (events[0], events[-1]) if events else ({"time": 0.0}, {"time": 0.0})
+    # Time in which a run that was cut off lay idle does not count.
+    worked = sum(
+        after["time"] - before["time"]
+        for before, after in itertools.pairwise(events)
+        if after["event"] != "started"
+    )
     ended = last.get("event") in ("completed", "failed", "interrupted")
     tasks, metrics = facts.get("tasks", []), facts.get("metrics", [])
     splits = list(facts.get("constant", {}))
@@ -358,7 +381,7 @@ def result_of(run: RunSpec, events: Sequence[Event]) -> Result:
             "versions": facts.get("versions", {}),
             "revision": facts.get("revision"),
             "started": _moment(first["time"]),
-            "seconds": round(last["time"] - first["time"], 3),
+            "seconds": round(worked, 3),
             "error": last.get("error"),
         }
     )

@@ -67,7 +67,8 @@ def run_command(
         done = sum(result.status == "completed" for result in results)
         console.print(
             f"interrupted: {done} of {len(runs)} runs are done, the others have kept their state "
-            f"in {folder}; the same command goes on"
+            f"in {folder}; {'the same command without --fresh' if fresh else 'the same command'} "
+            "goes on"
         )
     for result in results:
         if result.error is not None:
@@ -226,7 +227,7 @@ def _short(result: Result) -> str:
 def closing_table(results: Sequence[Result]) -> Table:
     """Return the final test scores of each run, and what it forgot and cost."""
     table = Table(box=None, header_style="bold", title="test, after the whole stream")
-    tasks = results[0].tasks if results else []
+    tasks = max((result.tasks for result in results), key=len, default=[])
     for title in ("strategy", "seed", *tasks, "average", "forgetting", "parameters", "CPU-s"):
         table.add_column(title, justify="left" if title == "strategy" else "right")
     for result in results:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
+from pmn_cl.checkpoints import Checkpoints
 from pmn_cl.errors import UserError
 from pmn_cl.files import held, write_whole
 from pmn_cl.journal import Journal
@@ -39,7 +40,7 @@ def _alive(process: int) -> bool:
     """Whether a process is there: a run whose driver was killed has nobody to go on for."""
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):  # gone, or another's by now
         return False
     return True
 
@@ -72,6 +73,8 @@ def finish(
             what["kind"] = "UserError"
         result = _ended(run, folder, "failed", error=what)
     write_result(result, folder)
+    if result.status == "completed":
+        Checkpoints(folder).clear()
     return result
 
 

@@ -337,7 +337,7 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
             self._batch_loss = self._lesson().task.loss(outputs, y)
             return outputs
         self.samples_seen += len(x)
-        if isinstance(x, LazyStackedTensorDict):  # several tasks in one batch
+        if mixes_tasks(x):
             outputs = self.model(x)
             self._batch_loss = self.task_loss(outputs, y)
         else:
@@ -403,13 +403,16 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
     def _after_training_epoch(self, **kwargs: Any) -> None:
         super()._after_training_epoch(**kwargs)
         lesson, scores = self._lesson(), self.validate()
-        total = sum(scores.values())
-        if scores and (self._best is None or total > sum(self._best[0].values())):
+        if scores and (self._best is None or self.better(scores, self._best[0])):
             self._best = scores, copy.deepcopy(self.learning(lesson).state_dict())
         self._tell(scores.get(lesson.task.name))
 
+    def better(self, scores: Mapping[str, float], best: Mapping[str, float]) -> bool:
+        """Whether an epoch is better than the best so far."""
+        return sum(scores.values()) > sum(best.values())
+
     def validate(self) -> dict[str, float]:
-        """Score on validation what is being learned; the best epoch has the highest sum."""
+        """Score on validation what is being learned."""
         if self._validation is None:
             return {}
         task = self._validation.task
@@ -502,9 +505,19 @@ def task_seed(seed: int, task: str) -> int:
     return int(np.random.SeedSequence([seed, name]).generate_state(1)[0])
 
 
+def mixes_tasks(x: Any) -> bool:
+    """Whether the samples of a batch are of several tasks, whose columns may be alike or not.
+
+    Only loaders of Avalanche's mix, whose samples bring their targets along.
+    """
+    if isinstance(x, LazyStackedTensorDict):
+        return True
+    return "y" in x and bool((x["y", "task"] != x["y", "task"][0]).any())
+
+
 def _rows(y: Any, rows: Tensor) -> Any:
     """Return samples of one task out of a batch that mixes several."""
-    return torch.stack([y[int(row)] for row in rows])
+    return LazyStackedTensorDict.maybe_dense_stack([y[int(row)] for row in rows])
 
 
 def _size(module: nn.Module, learning: bool = False) -> int:

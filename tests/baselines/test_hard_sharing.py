@@ -11,6 +11,7 @@ import pytest
 
 from baselines.hard_sharing import HardSharing, HardSharingCumulative, HardSharingJoint
 from baselines.options import HeadsOptions
+from benchmarks.avalanche_stream import collate
 from pmn_cl.errors import UserError
 
 Lessons = dict[str, dict[str, Any]]
@@ -121,6 +122,30 @@ def test_cumulative_learning_takes_a_step_of_an_earlier_task_for_each_new_one(
     assert abs(counts["obj"] - counts["att"]) <= 1
 
 
+def test_what_is_learned_again_comes_in_another_order_each_time(lessons: Lessons) -> None:
+    strategy = make(HardSharingCumulative)
+    firsts = []
+    for task in TASKS:
+        learn(strategy, lessons, [task])
+        course = next(c for c, _ in strategy._shares if c.lesson.task.name == "obj")
+        firsts.append(next(course.from_step(0))[0]["sample"].tolist())
+    assert len({tuple(first) for first in firsts}) == 3
+
+
+@pytest.mark.parametrize(
+    ("scores", "is_better"),
+    [
+        ({"a": 0.5, "cap": 2.3}, False),  # a larger sum, but a fell by more than cap rose
+        ({"a": 0.6, "cap": 2.1}, True),
+        ({"a": 0.66, "cap": 1.9}, True),
+        ({"a": 0.6, "cap": 2.0}, False),
+    ],
+)
+def test_joint_epochs_are_compared_task_by_task(scores: dict[str, float], is_better: bool) -> None:
+    best = {"a": 0.6, "cap": 2.0}
+    assert make(HardSharingJoint).better(scores, best) is is_better
+
+
 def test_rate_changes_the_learning_rate_of_every_task() -> None:
     usual, faster = (HeadsOptions(rate=rate).settings() for rate in (1.0, 2.0))
     for task, settings in usual.items():
@@ -157,3 +182,29 @@ def test_what_was_kept_answers_alike_and_other_lessons_are_refused(
     other = make(HardSharing, width=12)
     with pytest.raises(UserError, match="does not fit this strategy's options"):
         other.load(tmp_path, [lessons["train"][task] for task in ("obj", "att")])
+
+
+def test_batches_that_mix_tasks_weigh_each_by_its_samples(lessons: Lessons) -> None:
+    """As loaders of Avalanche's give them: also tasks whose inputs have the same columns."""
+    strategy = make(HardSharing)
+    strategy.build([lessons["train"][task] for task in TASKS])
+    chosen = [("obj", 0), ("att", 1), ("obj", 2), ("rel", 3), ("att", 4)]
+    for some in (chosen, [(task, row) for task, row in chosen if task != "rel"]):
+        items = [(*lessons["train"][task].batches[row], TASKS.index(task)) for task, row in some]
+        x, y, _ = collate(items)
+        mixed = strategy.task_loss(strategy.network(x), y)
+        alone = []
+        for task, row in some:
+            one_x, one_y = lessons["train"][task].batches[np.array([row])]
+            outputs = strategy.network(one_x, task, teacher=one_y)
+            alone.append((task, lessons["train"][task].task.loss(outputs, one_y).item()))
+        # obj and att average over regions, so samples of a task count by their regions there.
+        expected = 0.0
+        for task in {task for task, _ in some}:
+            rows = np.array([row for name, row in some if name == task])
+            some_x, some_y = lessons["train"][task].batches[rows]
+            outputs = strategy.network(some_x, task, teacher=some_y)
+            loss = lessons["train"][task].task.loss(outputs, some_y).item()
+            expected += len(rows) / len(some) * loss
+        assert mixed.item() == pytest.approx(expected, rel=1e-5)
+        assert min(loss for _, loss in alone) < mixed.item() < max(loss for _, loss in alone)

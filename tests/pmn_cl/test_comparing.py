@@ -99,6 +99,19 @@ def test_only_what_can_be_compared_is_compared() -> None:
         compare(FIELD, reference="pm")
 
 
+def test_runs_with_other_settings_are_no_further_seeds() -> None:
+    again = learned("pmn", 0, 0.9, 0.9, 0.9)
+    for other in (
+        again,  # the same seed twice
+        again.model_copy(update={"seed": 5, "options": {"rate": 3.0}}),
+        again.model_copy(update={"seed": 5, "budget": 10.0}),
+    ):
+        with pytest.raises(UserError, match="'pmn' was run with several settings"):
+            compare([*FIELD, other])
+    with pytest.raises(UserError, match="different fractions or budgets"):
+        compare([*FIELD, learned("new", 0, 1, 1, 1).model_copy(update={"fraction": 10.0})])
+
+
 def test_every_form_has_the_same_cells() -> None:
     found = compare(FIELD, reference="pmn")
     table = [columns(found), *rows(found)]

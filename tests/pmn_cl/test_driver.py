@@ -80,9 +80,9 @@ def test_what_is_done_is_not_done_again(
     runs: list[RunSpec], cache: Path, undisturbed: tuple[Path, list[Result]]
 ) -> None:
     out, results = undisturbed
-    before = {path: path.stat().st_mtime_ns for path in out.glob("*/*")}
+    before = {path: path.stat().st_mtime_ns for path in out.glob("*/[!.]*")}
     assert Driver(out, cache=cache).run(runs) == results
-    assert {path: path.stat().st_mtime_ns for path in out.glob("*/*")} == before
+    assert {path: path.stat().st_mtime_ns for path in out.glob("*/[!.]*")} == before
 
 
 def test_fresh_starts_over_and_keeps_the_old(
@@ -127,6 +127,49 @@ def test_a_failed_run_is_a_result_and_the_others_go_on(cache: Path, tmp_path: Pa
         assert "no idea" in (out / failed.key / "traceback.txt").read_text("utf-8")
         assert [row[0] is not None for row in failed.scores["test"]] == [True]  # up to there
         assert len(list((out / failed.key).glob(f"{JOURNAL}*"))) == attempt
+
+
+def test_a_run_that_cannot_begin_is_a_result_and_the_others_go_on(
+    cache: Path, tmp_path: Path
+) -> None:
+    bad = "{name: pmn, supervise: [cmt]}"
+    text = TINY.read_text("utf-8").replace("[constant, pmn, hard_sharing]", f"[{bad}, constant]")
+    (tmp_path / "stream.yaml").write_text(text, "utf-8")
+    given = [*RUN[:-1], str(tmp_path / "stream.yaml"), "--seed", "0", "--seed", "0"]
+    path = os.pathsep.join(p for p in sys.path if p)
+    for _ in (1, 2):  # also when it is tried again
+        done = subprocess.run(
+            [*given, "--out", str(tmp_path / "out"), "--cache", str(cache)],
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 1, done.stderr
+        assert "unknown task 'cmt'" in done.stdout and "Traceback" not in done.stderr
+        failed, whole = sorted(read_results(tmp_path / "out"), key=lambda r: r.status != "failed")
+        assert (failed.status, whole.status) == ("failed", "completed")
+        assert failed.summary()["average"] is None
+        assert "constant" in done.stdout.splitlines()[-3]  # beside the titles of its own columns
+
+
+def test_a_state_that_the_journal_knows_nothing_of_is_not_trusted(
+    runs: list[RunSpec], cache: Path, tmp_path: Path
+) -> None:
+    run = next(run for run in runs if run.strategy == "hard_sharing")
+    driver = start(tmp_path, cache, "--strategy", "hard_sharing", "--seed", str(run.seed))
+    folder = tmp_path / run.key
+    while len(lines := lines_of(tmp_path)) < 1 or lines[run.key] < 3:  # two experiences
+        time.sleep(0.01)
+    driver.kill()
+    driver.wait()
+    with held(folder, "this run", patience=30):  # until the run has noticed
+        pass
+    if read_result(folder / RESULT).status == "completed":
+        pytest.skip("the run was faster than the kill")
+    (folder / JOURNAL).write_text("", "utf-8")
+    [result] = Driver(tmp_path, cache=cache).run([run])
+    assert result.status == "failed" and result.error is not None
+    assert "knows 0 experiences" in result.error.message
 
 
 def test_two_drivers_in_one_folder_are_told_apart(runs: list[RunSpec], tmp_path: Path) -> None:
@@ -177,15 +220,15 @@ def start(out: Path, cache: Path, *more: str) -> subprocess.Popen[str]:
     )
 
 
-def workers_of(out: Path) -> list[int]:
-    """The processes that hold a run's folder."""
+def workers_of(out: Path, driver: int) -> list[int]:
+    """The processes that hold a run's folder; the driver itself does, for a moment."""
     found = []
     for lock in out.glob("*/.lock"):
         try:
             found.append(int(json.loads(lock.read_text("utf-8"))["process"]))
         except (ValueError, OSError):
             continue
-    return [process for process in found if Path(f"/proc/{process}").exists()]
+    return [p for p in found if p != driver and Path(f"/proc/{p}").exists()]
 
 
 def lines_of(out: Path) -> dict[str, int]:
@@ -201,11 +244,11 @@ def kill_and_resume(out: Path, cache: Path, kills: int, seed: int, expected: lis
         before = lines_of(out)
         moment = time.monotonic() + chance.uniform(0.5, 6.0)
         # So that every kill hits a run that is under way.
-        while time.monotonic() < moment or not workers_of(out):
+        while time.monotonic() < moment or not workers_of(out, driver.pid):
             if driver.poll() is not None:
                 break
             time.sleep(0.02)
-        victims = workers_of(out) if number % 2 else [driver.pid]
+        victims = workers_of(out, driver.pid) if number % 2 else [driver.pid]
         for process in victims[:1]:
             try:
                 os.kill(process, signal.SIGKILL)
@@ -243,7 +286,7 @@ def test_ctrl_c_stops_in_order_and_says_how_to_go_on(
     cache: Path, tmp_path: Path, undisturbed: tuple[Path, list[Result]]
 ) -> None:
     driver = start(tmp_path, cache, "--workers", "2")
-    while not workers_of(tmp_path):
+    while not workers_of(tmp_path, driver.pid):
         time.sleep(0.02)
     driver.send_signal(signal.SIGINT)
     said, _ = driver.communicate()

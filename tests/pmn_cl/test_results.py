@@ -109,3 +109,8 @@ def test_a_folder_gives_its_results_by_key_and_leaves_earlier_ones_out(tmp_path:
     with pytest.raises(UserError, match="no such folder"):
         read_results(tmp_path / "nowhere")
     assert (tmp_path / "a" / RESULT).exists()
+
+
+def test_a_run_that_ended_before_it_began_has_no_measures() -> None:
+    empty = result(status="failed", tasks=[], metrics=[], scores={}, constant={})
+    assert set(empty.summary().values()) == {None}

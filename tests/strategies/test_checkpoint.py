@@ -23,9 +23,11 @@ def lessons(open_stream: Callable[..., Lessons]) -> Lessons:
     return open_stream(TASKS)
 
 
-def make(name: str) -> Strategy:
+def make(name: str, lessons: Lessons) -> Strategy:
     kind: type[Strategy] = registry.load(registry.STRATEGIES[name])
-    return kind(seed=3, budget=BUDGET)
+    strategy = kind(seed=3, budget=BUDGET)
+    strategy.expect([lessons["train"][task] for task in TASKS])
+    return strategy
 
 
 class CutOffError(Exception):
@@ -61,7 +63,7 @@ def cut_at(strategy: Strategy, lessons: Lessons, step: int) -> State:
 
 def steps_of(name: str, lessons: Lessons) -> tuple[Strategy, int]:
     """Learn without a break; return how many steps there were."""
-    strategy, taken = make(name), 0
+    strategy, taken = make(name, lessons), 0
 
     def count() -> None:
         nonlocal taken
@@ -72,7 +74,8 @@ def steps_of(name: str, lessons: Lessons) -> tuple[Strategy, int]:
     return strategy, taken
 
 
-NAMES = [name for name in registry.STRATEGIES if name != "constant"]
+# What a plugin of somebody else's remembers is not known: such a run starts over.
+NAMES = [name for name in registry.STRATEGIES if name not in ("constant", "plugin")]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -80,8 +83,8 @@ def test_a_resumed_training_is_the_same_to_the_bit(name: str, lessons: Lessons) 
     whole, steps = steps_of(name, lessons)
     # Late enough that a task came before, whose plugins remember something.
     step = int(np.random.default_rng(len(name)).integers(steps // 2, steps))
-    state = cut_at(make(name), lessons, step)
-    resumed = make(name)
+    state = cut_at(make(name, lessons), lessons, step)
+    resumed = make(name, lessons)
     done = [] if resumed.at_once else TASKS[: TASKS.index(state.facts["task"])]
     resumed.restore(state, [lessons["train"][task] for task in done])
     learn(resumed, lessons, TASKS[len(done) :])
@@ -96,11 +99,11 @@ def test_a_resumed_training_is_the_same_to_the_bit(name: str, lessons: Lessons) 
 def test_a_training_resumed_between_two_tasks_is_the_same_to_the_bit(
     name: str, lessons: Lessons
 ) -> None:
-    whole, cut = make(name), make(name)
+    whole, cut = make(name, lessons), make(name, lessons)
     learn(cut, lessons, TASKS[:2])
     state = cut.state()
     assert state is not None and state.facts["task"] is None
-    resumed = make(name)
+    resumed = make(name, lessons)
     resumed.restore(
         State(load(save(state.tensors)), state.facts), [lessons["train"][t] for t in TASKS[:2]]
     )
