@@ -182,8 +182,9 @@ class OldNetwork:
             self._told[task.name] = self._tell(task, env.mask.device)
         first = self._lesson.batches.scenes.first
         words = self._told[task.name].index_select(0, env["scene"] - first)
-        longest = int((words != 0).sum(1).max())
-        return {"words": words[:, : max(longest, 1)]}
+        spoken = (words != 0).any(0).nonzero()  # a weak network may say nothing in the middle
+        longest = int(spoken.max()) + 1 if len(spoken) else 1
+        return {"words": words[:, :longest]}
 
     @torch.no_grad()
     def _tell(self, task: Task, device: torch.device) -> Tensor:

@@ -68,12 +68,14 @@ def run_command(
         console.print(
             f"interrupted: {done} of {len(runs)} runs are done, the others have kept their state "
             f"in {folder}; {'the same command without --fresh' if fresh else 'the same command'} "
-            "goes on"
+            "goes on",
+            soft_wrap=True,
         )
     for result in results:
         if result.error is not None:
-            console.print(f"{result.key}: {result.status}: {result.error.message}")
-    console.print(f"results: {folder}")
+            said = f"{result.key}: {result.status}: {result.error.message}"
+            console.print(said, soft_wrap=True)
+    console.print(f"results: {folder}", soft_wrap=True)
     return int(driver.interrupted or any(r.status != "completed" for r in results))
 
 
