@@ -6,7 +6,7 @@ What a subclass adds is how its parts are put together: ``add`` and ``answer``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -18,7 +18,7 @@ from pmn_cl.errors import UserError
 from pmn_cl.modules.environment import Environment
 from pmn_cl.modules.sizes import DEPARTURES, SIZES, WorldShape
 from pmn_cl.modules.trace import Trace
-from pmn_cl.strategy import Lesson, Progress
+from pmn_cl.strategy import Lesson
 from pmn_cl.tasks import Task
 from strategies.template import TaskTemplate, mixes_tasks
 
@@ -92,26 +92,10 @@ class HeadsStrategy(TaskTemplate):
     Options = HeadsOptions
     kind: ClassVar[type[HeadsNetwork]]
 
-    def __init__(
-        self,
-        *,
-        options: HeadsOptions | None = None,
-        seed: int = 0,
-        device: str = "cpu",
-        budget: float = 100.0,
-        plugins: Sequence[Any] = (),
-        on_progress: Callable[[Progress], None] | None = None,
-    ) -> None:
+    def __init__(self, *, options: HeadsOptions | None = None, **given: Any) -> None:
         self.options = options or self.Options()
-        super().__init__(
-            network=nn.Module(),  # what is to be seen is known with the first lesson
-            settings=self.options.settings(),
-            seed=seed,
-            device=device,
-            budget=budget,
-            plugins=plugins,
-            on_progress=on_progress,
-        )
+        # What is to be seen is known with the first lesson, which makes the network.
+        super().__init__(network=nn.Module(), settings=self.options.settings(), **given)
 
     @property
     def network(self) -> Any:

@@ -440,7 +440,8 @@ def _console() -> Console:
     from rich.console import Console
 
     # Where output is no terminal, a table must not be folded to an imagined width.
-    return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+    # And "[b, r]" is a name, not a style.
+    return Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False)
 
 
 @contextmanager

@@ -51,7 +51,7 @@ def fairness() -> list[Fairness]:
                 _sees(kind),
                 _SUPERVISION.get(name, ""),
                 len(search.trials) if search else 0,
-                chosen if chosen or name in TRIALS else "as what it builds on",
+                chosen or ("" if name in {*TRIALS, "constant"} else "as what it builds on"),
             )
         )
     return found

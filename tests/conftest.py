@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks.digit_scenes.world import DigitOptions, DigitScenes
+from benchmarks.stream import Stream
+from pmn_cl.spec import StreamSpec
 from pmn_cl.store import Store
 
 SMALL_SCENES = {"train": 300, "val": 50, "test": 250, "novel": 200}
@@ -23,3 +27,28 @@ def digits(cache: Path) -> Store:
     """A small digit world, 800 scenes, built once."""
     options = DigitOptions.model_validate({"scenes": SMALL_SCENES})
     return DigitScenes(options).prepare(cache)
+
+
+@pytest.fixture(scope="session")
+def open_stream(cache: Path) -> Callable[..., dict[str, dict[str, Any]]]:
+    """Open a stream of these tasks on the small world: lessons by split and task.
+
+    Tasks learn from so many percent of their training samples.
+    """
+
+    def opened(tasks: list[Any], fraction: float = 100.0) -> dict[str, dict[str, Any]]:
+        given = {
+            "name": "small",
+            "world": {"name": "digits", "scenes": SMALL_SCENES},
+            "tasks": tasks,
+            "fraction": fraction,
+            "strategies": ["constant"],
+            "seeds": [0],
+        }
+        benchmark = Stream.open(StreamSpec.model_validate(given), 0, cache=cache).as_avalanche()
+        return {
+            split: {lesson.task.name: lesson for lesson in lessons}
+            for split, lessons in benchmark.streams.items()
+        }
+
+    return opened

@@ -441,3 +441,13 @@ def test_modules_that_cannot_be_had_are_named(kept_modules: Path, tmp_path: Path
     result = run("modules", "import", str(good), str(spoilt), "--library", str(new))
     assert result.exit_code == 2 and "do not match the card's digest" in result.stderr
     assert not new.exists()  # nothing is taken where one file is bad
+
+
+def test_the_table_of_fairness_loses_no_name_in_brackets() -> None:
+    result = run("list", "--fairness")
+    assert result.exit_code == 0
+    lines = {line.split()[0]: line for line in result.stdout.splitlines() if line.strip()}
+    assert set(registry.STRATEGIES) <= set(lines)
+    assert "[b, r] of cnt's relational questions" in lines["pmn"]
+    assert "strength" in lines["ewc"] and "builds on" in lines["agem"]
+    assert "builds on" not in lines["constant"]
