@@ -24,7 +24,7 @@ from pmn_cl.errors import UserError
 from pmn_cl.files import held
 from pmn_cl.journal import JOURNAL, Journal
 from pmn_cl.results import RESULT, Result, read_result, write_result
-from pmn_cl.run import RunSpec, result_of
+from pmn_cl.runs import RunSpec, result_of
 from pmn_cl.worker import PROGRESS, work
 
 _SERVER = ("benchmarks.avalanche_stream", "strategies.template", "pmn_cl.worker")

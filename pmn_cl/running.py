@@ -17,7 +17,7 @@ from pmn_cl import registry
 from pmn_cl.driver import Driver, check_folder
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.results import Result
-from pmn_cl.run import RunSpec, plan_runs
+from pmn_cl.runs import RunSpec, plan_runs
 from pmn_cl.spec import StreamSpec, find_stream, load_spec
 from pmn_cl.tuning import DEVELOPMENT_SEED, TRIALS, Search, choose, trial_runs, write_tuned
 

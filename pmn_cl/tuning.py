@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pmn_cl.errors import UserError
 from pmn_cl.results import Result
-from pmn_cl.run import RunSpec
+from pmn_cl.runs import RunSpec
 from pmn_cl.spec import StreamSpec
 
 DEVELOPMENT_SEED = 100

@@ -17,7 +17,7 @@ from pmn_cl.errors import UserError
 from pmn_cl.files import held, write_whole
 from pmn_cl.journal import Journal
 from pmn_cl.results import Result, write_result
-from pmn_cl.run import Interrupted, RunSpec, carry_out, result_of
+from pmn_cl.runs import Interrupted, RunSpec, carry_out, result_of
 from pmn_cl.strategy import Progress
 
 PROGRESS, OUTPUT, TRACEBACK = "progress.json", "output.txt", "traceback.txt"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pmn_cl.driver import Driver
-from pmn_cl.run import plan_runs
+from pmn_cl.runs import plan_runs
 from pmn_cl.spec import load_spec
 
 ROOT = Path(__file__).parent.parent

@@ -19,7 +19,7 @@ from pmn_cl.errors import UserError
 from pmn_cl.files import held
 from pmn_cl.journal import JOURNAL, read_journal
 from pmn_cl.results import RESULT, Result, read_result, read_results
-from pmn_cl.run import RunSpec, plan_runs
+from pmn_cl.runs import RunSpec, plan_runs
 from pmn_cl.spec import load_spec
 
 TINY = Path(__file__).parent.parent / "streams" / "tiny.yaml"

@@ -10,7 +10,7 @@ import pytest
 from pmn_cl.driver import Driver
 from pmn_cl.errors import UserError
 from pmn_cl.results import Result
-from pmn_cl.run import plan_runs
+from pmn_cl.runs import plan_runs
 from pmn_cl.spec import load_spec
 from pmn_cl.tracking import PARENT, connect, sync
 
