@@ -8,7 +8,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pmn_cl.errors import UserError
@@ -19,12 +19,30 @@ _LOCK = ".lock"
 def write_whole(path: Path, text: str, *, sync: bool = True) -> None:
     """Put a text in its place in one go; ``sync`` waits until it is on disk."""
     partial = path.with_name(f"{path.name}.partial")
-    with partial.open("w", encoding="utf-8") as file:
-        file.write(text)
-        if sync:
-            file.flush()
-            os.fsync(file.fileno())
-    os.replace(partial, path)
+    try:
+        with storing(path):
+            with partial.open("w", encoding="utf-8") as file:
+                file.write(text)
+                if sync:
+                    file.flush()
+                    os.fsync(file.fileno())
+            os.replace(partial, path)
+    except UserError:
+        with suppress(OSError):  # half a file takes room that others lack
+            partial.unlink()
+        raise
+
+
+@contextmanager
+def storing(path: Path) -> Iterator[None]:
+    """Say which file or folder cannot be written, and why, where the system refuses."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot be written: {error.strerror or error}; "
+            "check the disk's space and the folder's permissions, then run again"
+        ) from error
 
 
 @contextmanager
@@ -33,16 +51,18 @@ def held(folder: Path, what: str, patience: float = 5.0) -> Iterator[None]:
 
     The system lets go of it when the process ends, however it ends.
     """
-    with (folder / _LOCK).open("a+", encoding="utf-8") as file:
+    with storing(folder / _LOCK):
+        file = (folder / _LOCK).open("ab", buffering=0)
+    with file:
         deadline = time.monotonic() + patience
         while not _locked(file.fileno()):
             if time.monotonic() > deadline:
                 raise UserError(f"{folder}: {what} is in use by {_holder(folder)}")
             time.sleep(0.05)
-        file.truncate(0)
         mine = {"process": os.getpid(), "host": socket.gethostname(), "since": time.ctime()}
-        file.write(json.dumps(mine))
-        file.flush()
+        with suppress(OSError):  # on a full disk it is held all the same
+            file.truncate(0)
+            file.write(json.dumps(mine).encode())
         yield
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pmn_cl.errors import UserError
+from pmn_cl.files import storing
 
 JOURNAL = "journal.jsonl"
 Event = dict[str, Any]  # "event", "time" and whatever belongs to it
@@ -24,16 +25,20 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self.path = folder / JOURNAL
         self.events = read_journal(self.path) if self.path.exists() else []
-        self._drop_what_was_cut()
-        self._file = self.path.open("ab")
+        with storing(self.path):
+            self._drop_what_was_cut()
+            # Without a buffer: what a full disk refused would be written later, at a wrong place.
+            self._file = self.path.open("ab", buffering=0)
 
     def write(self, event: str, **what: Any) -> None:
         """Add an event."""
         entry = {"event": event, "time": round(time.time(), 3), **what}
         line = json.dumps(entry, allow_nan=False).encode() + b"\n"
-        self._file.write(line)
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        left = memoryview(line)
+        with storing(self.path):
+            while left:  # a disk that is almost full takes a part
+                left = left[self._file.write(left) :]
+            os.fsync(self._file.fileno())
         self.events.append(json.loads(line))
 
     def close(self) -> None:
@@ -54,11 +59,20 @@ class Journal:
 
 def read_journal(path: Path) -> list[Event]:
     """Return the events of a journal; a last line without an end is not there yet."""
-    lines = path.read_bytes().split(b"\n")[:-1]
-    events = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            events.append(json.loads(line))
-        except ValueError:
-            raise UserError(f"{path}:{number}: is no line of a journal: {line[:60]!r}") from None
-    return events
+    try:
+        lines = path.read_bytes().split(b"\n")[:-1]
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    return [_event(path, number, line) for number, line in enumerate(lines, start=1)]
+
+
+def _event(path: Path, number: int, line: bytes) -> Event:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not {"event", "time"} <= found.keys():
+        raise UserError(
+            f"{path}:{number}: is no line of a journal: {line[:60]!r}; run again to start it over"
+        )
+    return found

@@ -16,68 +16,117 @@ from pmn_cl import scores
 from pmn_cl.errors import UserError
 from pmn_cl.files import write_whole
 
-VERSION = 1
+VERSION: Literal[1] = 1
 RESULT = "result.json"
+SCHEMA = Path(__file__).with_name("result.schema.json")
+_MAKE_AGAIN = "move it away, and `pmn-bench run` makes it again"
 
 Row = list[float | None]
 
 
-class Failure(BaseModel):
-    """What ended a run that failed."""
+class _Record(BaseModel):
+    """A part of the record. What stands below its fields becomes the schema's descriptions."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        ser_json_inf_nan="null",
+        use_attribute_docstrings=True,
+        json_schema_serialization_defaults_required=True,
+    )
 
-    kind: str  # of exception
+
+class Failure(_Record):
+    """What ended a run that was not completed."""
+
+    kind: str
+    """Of exception; `ProcessEnded` where the whole process did."""
     message: str
-    traceback: str | None = None  # the file that holds it, beside the result
+    """What went wrong, and what to do about it."""
+    traceback: str | None = None
+    """The file that holds it, beside the result."""
 
 
-class Cost(BaseModel):
+class Cost(_Record):
     """What one experience took."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
     learn_seconds: float
+    """Spent on learning."""
     evaluate_seconds: float
-    cpu_seconds: float  # of both
-    peak_bytes: int  # of memory, so far in the run
-    samples_seen: int  # so far in the run
+    """Spent on scoring all that was learned so far."""
+    cpu_seconds: float
+    """Of both, on all cores."""
+    peak_bytes: int
+    """Of memory, so far in the run."""
+    samples_seen: int
+    """So far in the run; a sample that is seen twice counts twice."""
 
 
-class Result(BaseModel):
-    """One (stream, strategy, seed, variant), carried through or not."""
+class Result(_Record):
+    """One (stream, strategy, seed, variant) of a continual-learning benchmark, carried through
+    or not. Scores are the matrix R[i][j]: task j after experience i.
+    """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="null")
+    model_config = ConfigDict(title="Result of a pmn-bench run")
 
-    version: int = VERSION
+    version: Literal[1] = VERSION
+    """Of this format."""
     key: str
+    """The name of the run and of its folder: it changes with all that decides the result."""
     status: Literal["completed", "failed", "interrupted", "running"]
+    """How it ended; an interrupted run goes on when it is run again, a failed one starts over."""
     stream: str
+    """The name of the stream."""
     strategy: str
+    """The name of the way of learning it."""
     variant: str
+    """Tells apart several settings of one strategy; empty for the plain one."""
     seed: int
-    fraction: float  # percent
-    budget: float  # percent
+    """Of all chance in the run."""
+    fraction: float
+    """Percent of the training samples."""
+    budget: float
+    """Percent of the usual training."""
     threads: int
-    options: dict[str, Any]  # of the strategy, all of them
-    spec: dict[str, Any]  # world and tasks
+    """Of torch."""
+    options: dict[str, Any]
+    """Of the strategy, all of them."""
+    spec: dict[str, Any]
+    """World and tasks, as the stream has them."""
     tasks: list[str]
-    metrics: list[str]  # the primary one of each task
-    scores: dict[str, list[Row]]  # by split: R[i][j], null where there is none
-    secondary: dict[str, list[dict[str, dict[str, float]]]]  # by split and row: task, metric
-    constant: dict[str, Row]  # by split: what the best constant answer scores
-    samples: dict[str, list[int]]  # by split, of each task
-    validation: dict[str, float]  # of the epochs chosen, by task
-    parameters: dict[Literal["total", "trainable"], list[int]]  # after each experience
+    """In the order in which they are learned."""
+    metrics: list[str]
+    """The primary one of each task; higher is better."""
+    scores: dict[str, list[Row]]
+    """By split: R, with a row for each experience and a column for each task; null: not scored."""
+    secondary: dict[str, list[dict[str, dict[str, float]]]]
+    """By split: for each experience all metrics of each task learned so far."""
+    constant: dict[str, Row]
+    """By split: what the best constant answer scores on each task."""
+    samples: dict[str, list[int]]
+    """By split: the number of samples of each task."""
+    validation: dict[str, float]
+    """By task: the validation score of the epoch that was chosen."""
+    parameters: dict[Literal["total", "trainable"], list[int]]
+    """How many there are after each experience."""
     costs: list[Cost]
-    details: dict[str, float] = Field(default_factory=dict)  # what a strategy tells of itself
-    weights: list[str]  # digests after each experience
-    data: str  # the store's digest
+    """Of each experience."""
+    details: dict[str, float] = Field(default_factory=dict)
+    """What a strategy tells of itself."""
+    weights: list[str]
+    """Digests of all weights after each experience."""
+    data: str
+    """The digest of the world's store."""
     versions: dict[str, str]
-    revision: str | None  # of the code, where it is known
+    """Of what numbers may depend on: Python, torch, …"""
+    revision: str | None
+    """Of the code, where it is known; a `+` at its end says that files were changed."""
     started: str
+    """When it began: ISO 8601, UTC."""
     seconds: float
+    """Spent working; the time between two parts of a run that was cut off does not count."""
     error: Failure | None = None
+    """Why it is not completed, where that is known."""
 
     @property
     def name(self) -> str:
@@ -115,21 +164,33 @@ def write_result(result: Result, folder: Path) -> Path:
 
 
 def read_result(path: Path) -> Result:
-    """Read a result; one that is cut short, of another version or no result is refused."""
+    """Read a result; what is cut short, another run's, of another version or none is refused."""
     try:
         found = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError:
-        raise UserError(f"{path}: is no whole result: it ends too early or is no JSON") from None
+        raise UserError(
+            f"{path}: is no whole result: it ends too early or is no JSON; {_MAKE_AGAIN}"
+        ) from None
     version = found.get("version") if isinstance(found, dict) else None
     if version != VERSION:
-        raise UserError(f"{path}: is a result of version {version}, expected {VERSION}")
+        raise UserError(
+            f"{path}: is a result of version {version}, expected {VERSION}; "
+            f"read it with the pmn-bench that wrote it, or {_MAKE_AGAIN}"
+        )
     try:
-        return Result.model_validate(found)
+        result = Result.model_validate(found, strict=True)
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"]))
-        raise UserError(f"{path}: is no result: {where}: {error.errors()[0]['msg']}") from None
+        said = error.errors()[0]["msg"]
+        raise UserError(f"{path}: is no result: {where}: {said}; {_MAKE_AGAIN}") from None
+    if result.key != (folder := path.absolute().parent.name):
+        raise UserError(
+            f"{path}: is the result of {result.key}, expected that of {folder}, like its folder; "
+            f"{_MAKE_AGAIN}"
+        )
+    return result
 
 
 def read_results(folder: Path) -> list[Result]:
@@ -137,3 +198,17 @@ def read_results(folder: Path) -> list[Result]:
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder of results")
     return [read_result(path) for path in sorted(folder.glob(f"*/{RESULT}"))]
+
+
+def result_schema() -> dict[str, Any]:
+    """Return the JSON schema of a ``result.json`` as it is written: with every field there is.
+
+    ``python -c "from pmn_cl.results import write_schema; write_schema()"`` puts it in its file.
+    """
+    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return dialect | Result.model_json_schema(mode="serialization")
+
+
+def write_schema(path: Path = SCHEMA) -> None:
+    """Write the JSON schema into the file that comes with pmn-bench."""
+    write_whole(path, json.dumps(result_schema(), indent=1, ensure_ascii=False) + "\n")

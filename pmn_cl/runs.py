@@ -169,6 +169,7 @@ def carry_out(
 
     torch.set_num_threads(run.stream.threads)
     stream = registry.load("benchmarks.stream:Stream").open(run.stream, run.seed, cache=cache)
+    size = stream.store.path.stat().st_size
     lessons = stream.as_avalanche().streams
     training, validation = list(lessons["train"]), list(lessons["val"])
     checkpoints = Checkpoints(folder, every)
@@ -185,7 +186,7 @@ def carry_out(
     strategy.on_step = lambda: keeper.after_step(strategy)
     turns = _turns(strategy, training, validation)
     kept = checkpoints.read()
-    _check_same(journal, stream.store.digest, kept)
+    _check_same(run, journal, stream.store.digest, kept)
     if kept is not None:
         strategy.restore(kept.state, [a for taught, _ in turns[: kept.done] for a in taught])
         keeper.done, keeper.clock = kept.done, Clock(kept.spent)
@@ -205,6 +206,7 @@ def carry_out(
             for split in run.judged_on
             if split in lessons
         }
+        _check_whole(stream.store.path, size)
         _write_experience(journal, strategy, taught, judged, keeper)
         keeper.clock = Clock()
         keeper.keep(strategy)
@@ -213,9 +215,15 @@ def carry_out(
     return result_of(run, journal.events)
 
 
-def _check_same(journal: Journal, data: str, kept: Kept | None) -> None:
+def _check_same(run: RunSpec, journal: Journal, data: str, kept: Kept | None) -> None:
     """Refuse to go on on other data, or from a state that the journal knows nothing of."""
-    before = [event["data"] for event in journal.events if event["event"] == "started"]
+    begun = [event for event in journal.events if event["event"] == "started"]
+    if begun and begun[-1].get("key", run.key) != run.key:  # older ones have none
+        raise UserError(
+            f"{journal.path}: is the journal of {begun[-1]['key']}, expected that of {run.key}; "
+            "run again to start it over"
+        )
+    before = [event["data"] for event in begun]
     if before and before[-1] != data:
         raise UserError(
             f"{journal.path}: the run began on data {before[-1][:12]}, but the world is now "
@@ -226,6 +234,18 @@ def _check_same(journal: Journal, data: str, kept: Kept | None) -> None:
         raise UserError(
             f"{journal.path}: knows {done} experiences, but the state kept beside it has "
             f"{kept.done}; --fresh starts the run over"
+        )
+
+
+def _check_whole(store: Path, size: int) -> None:
+    """Refuse what was learned from a store that was cut: maps of its last page show zeros there.
+
+    One that was deleted stays whole for who has opened it.
+    """
+    if store.exists() and store.stat().st_size != size:
+        raise UserError(
+            f"{store}: had {size} bytes when the run began, but has {store.stat().st_size} now; "
+            "delete it, then run again: it is prepared anew and the run starts over"
         )
 
 
@@ -278,6 +298,7 @@ def _facts(run: RunSpec, strategy: Strategy, lessons: dict[str, Any]) -> dict[st
     """Return what is known of a run before it learns."""
     training = lessons["train"]
     return {
+        "key": run.key,
         "options": strategy.options.model_dump(mode="json"),
         "tasks": [lesson.task.name for lesson in training],
         "metrics": [lesson.task.metric for lesson in training],

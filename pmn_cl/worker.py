@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from pmn_cl.checkpoints import Checkpoints
 from pmn_cl.errors import UserError
@@ -27,13 +28,19 @@ def work(
     run: RunSpec, folder: Path, cache: Path | None, device: str, every: float, driver: int
 ) -> None:
     """Carry a run out, with what it prints in a file beside its record."""
-    with (folder / OUTPUT).open("a", encoding="utf-8", buffering=1) as output:
-        sys.stdout = sys.stderr = output
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the driver, who tells us
-        told: list[int] = []
-        signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
-        with held(folder, "this run"):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the driver, who tells us
+    told: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
+    try:
+        with (
+            (folder / OUTPUT).open("a", encoding="utf-8", buffering=1) as output,
+            redirect_stdout(output),
+            redirect_stderr(output),
+            held(folder, "this run"),
+        ):
             finish(run, folder, cache, device, every, lambda: bool(told) or not _alive(driver))
+    except (OSError, UserError) as error:  # it cannot write its record: the driver will
+        raise SystemExit(f"{run.key}: {error}") from None
 
 
 def _alive(process: int) -> bool:
@@ -65,24 +72,30 @@ def finish(
             on_progress=Progresses(folder),
         )
     except Interrupted:
-        result = _ended(run, folder, "interrupted")
+        result = ended(run, folder, "interrupted")
     except Exception as error:
-        write_whole(folder / TRACEBACK, traceback.format_exc())
-        what = {"kind": type(error).__name__, "message": str(error), "traceback": TRACEBACK}
+        what = {"kind": type(error).__name__, "message": str(error)}
         if isinstance(error, UserError):
             what["kind"] = "UserError"
-        result = _ended(run, folder, "failed", error=what)
+        with suppress(UserError):  # on a full disk the message must do
+            write_whole(folder / TRACEBACK, traceback.format_exc())
+            what["traceback"] = TRACEBACK
+        result = ended(run, folder, "failed", error=what)
     write_result(result, folder)
     if result.status == "completed":
         Checkpoints(folder).clear()
     return result
 
 
-def _ended(run: RunSpec, folder: Path, how: str, **what: dict[str, str]) -> Result:
-    journal = Journal(folder)
-    journal.write(how, **what)
-    journal.close()
-    return result_of(run, journal.events)
+def ended(run: RunSpec, folder: Path, how: str, **what: Any) -> Result:
+    """Write down how a run ended and return its record, also where its journal is beyond use."""
+    try:
+        journal = Journal(folder)
+        journal.write(how, **what)
+        journal.close()
+        return result_of(run, journal.events)
+    except (OSError, UserError, LookupError, TypeError, ValueError):  # then of its end alone
+        return result_of(run, [{"event": how, "time": time.time(), **what}])
 
 
 class Progresses:
@@ -100,4 +113,5 @@ class Progresses:
         if progress.score is not None:
             self._score = progress.score
         told = {**asdict(progress), "score": self._score, "time": time.time()}
-        write_whole(self._path, json.dumps(told), sync=False)
+        with suppress(UserError):  # no run ends because nobody can watch it
+            write_whole(self._path, json.dumps(told), sync=False)

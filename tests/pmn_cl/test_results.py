@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator, ValidationError
 
+from pmn_cl.driver import Driver
 from pmn_cl.errors import UserError
-from pmn_cl.results import RESULT, VERSION, Result, read_result, read_results, write_result
+from pmn_cl.results import (
+    RESULT,
+    SCHEMA,
+    VERSION,
+    Result,
+    read_result,
+    read_results,
+    result_schema,
+    write_result,
+)
+from pmn_cl.runs import plan_runs
+from pmn_cl.spec import load_spec
 
 
 def result(**changes: Any) -> Result:
@@ -44,11 +59,16 @@ def result(**changes: Any) -> Result:
     return Result.model_validate({**given, **changes})
 
 
+def put(written: Result, out: Path) -> Path:
+    (out / written.key).mkdir()
+    return write_result(written, out / written.key)
+
+
 def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
     written = result()
-    path = write_result(written, tmp_path)
+    path = put(written, tmp_path)
     assert read_result(path) == written
-    assert list(tmp_path.iterdir()) == [path]  # nothing half-written beside it
+    assert list(path.parent.iterdir()) == [path]  # nothing half-written beside it
 
 
 def test_measures_by_hand() -> None:
@@ -77,7 +97,7 @@ def test_a_run_that_broke_off_has_no_last_row() -> None:
 
 
 def test_what_is_not_whole_is_refused(tmp_path: Path) -> None:
-    path = write_result(result(), tmp_path)
+    path = put(result(), tmp_path)
     text = path.read_text("utf-8")
     path.write_text(text[: len(text) // 2], "utf-8")
     with pytest.raises(UserError, match="is no whole result"):
@@ -86,15 +106,22 @@ def test_what_is_not_whole_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", [VERSION + 1, None])
 def test_another_version_is_refused(tmp_path: Path, version: int | None) -> None:
-    path = write_result(result(), tmp_path)
+    path = put(result(), tmp_path)
     found = {**json.loads(path.read_text("utf-8")), "version": version}
     path.write_text(json.dumps(found), "utf-8")
     with pytest.raises(UserError, match=f"is a result of version {version}, expected {VERSION}"):
         read_result(path)
 
 
+def test_a_result_in_anothers_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    path = put(result(), tmp_path).rename(tmp_path / "other" / RESULT)
+    with pytest.raises(UserError, match="is the result of pmn-seed0-abc, expected that of other"):
+        read_result(path)
+
+
 def test_a_field_that_is_wrong_is_named(tmp_path: Path) -> None:
-    path = write_result(result(), tmp_path)
+    path = put(result(), tmp_path)
     found = {**json.loads(path.read_text("utf-8")), "status": "fine"}
     path.write_text(json.dumps(found), "utf-8")
     with pytest.raises(UserError, match="is no result: status"):
@@ -114,3 +141,92 @@ def test_a_folder_gives_its_results_by_key_and_leaves_earlier_ones_out(tmp_path:
 def test_a_run_that_ended_before_it_began_has_no_measures() -> None:
     empty = result(status="failed", tasks=[], metrics=[], scores={}, constant={})
     assert set(empty.summary().values()) == {None}
+
+
+# The schema, for those who read results without this code.
+
+
+def test_the_schema_that_comes_along_is_the_models() -> None:
+    committed = json.loads(SCHEMA.read_text("utf-8"))
+    assert committed == result_schema(), "see pmn_cl.results.result_schema for how to write it"
+    Draft202012Validator.check_schema(committed)
+    assert committed["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
+    assert "$id" not in committed and committed["title"] and committed["description"]
+
+
+def test_every_field_is_described_and_required() -> None:
+    schema = result_schema()
+    for part in (schema, *schema["$defs"].values()):
+        assert set(part["required"]) == set(part["properties"])
+        assert all(field.get("description") for field in part["properties"].values())
+        assert part["additionalProperties"] is False
+
+
+STRATEGIES = """
+import os, signal
+from baselines.constant import Constant
+
+class Failing(Constant):
+    def learn(self, lesson, validation):
+        super().learn(lesson, validation)
+        if lesson.task.name == "att":
+            raise ValueError("no idea")
+
+class Killed(Constant):
+    def learn(self, lesson, validation):
+        super().learn(lesson, validation)
+        if lesson.task.name == "att":
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(scope="module")
+def real(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Results as runs leave them, by how they ended."""
+    folder = tmp_path_factory.mktemp("real")
+    (folder / "ending.py").write_text(STRATEGIES, "utf-8")
+    tiny = Path(__file__).parent.parent / "streams" / "tiny.yaml"
+    names = '[hard_sharing, "ending:Failing", "ending:Killed"]'
+    text = tiny.read_text("utf-8").replace("[constant, pmn, hard_sharing]", names)
+    (folder / "stream.yaml").write_text(text, "utf-8")
+    runs = plan_runs(load_spec(folder / "stream.yaml"), (), [0])
+    Driver(folder / "out", cache=cache).run(runs)
+    found = [json.loads((folder / "out" / run.key / RESULT).read_text("utf-8")) for run in runs]
+    return {one["status"]: one for one in found}
+
+
+@pytest.mark.parametrize("status", ["completed", "failed", "interrupted"])
+def test_real_results_keep_to_the_schema(status: str, real: dict[str, Any]) -> None:
+    found = real[status]
+    validator = Draft202012Validator(json.loads(SCHEMA.read_text("utf-8")))
+    validator.validate(found)
+    assert found["scores"]["test"] and (found["error"] is None) == (status == "completed")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda r: r.pop("seed"), id="missing"),
+        pytest.param(lambda r: r.pop("version"), id="missing version"),
+        pytest.param(lambda r: r.update(seed="0"), id="type"),
+        pytest.param(lambda r: r["scores"]["test"][0].append("0.5"), id="type deep inside"),
+        pytest.param(lambda r: r["costs"][0].pop("cpu_seconds"), id="missing deep inside"),
+        pytest.param(lambda r: r.update(remark="fine"), id="unknown"),
+        pytest.param(lambda r: r["error"].update(remark="fine"), id="unknown deep inside"),
+        pytest.param(lambda r: r.update(status="fine"), id="status"),
+        pytest.param(lambda r: r["parameters"].update(frozen=[1]), id="key"),
+        pytest.param(lambda r: r.update(version=2), id="version"),
+    ],
+)
+def test_what_the_schema_refuses_is_refused_by_us_too(
+    change: Callable[[dict[str, Any]], object], real: dict[str, Any], tmp_path: Path
+) -> None:
+    broken = copy.deepcopy(real["failed"])
+    change(broken)
+    with pytest.raises(ValidationError):
+        Draft202012Validator(json.loads(SCHEMA.read_text("utf-8"))).validate(broken)
+    path = tmp_path / broken["key"] / RESULT
+    path.parent.mkdir()
+    path.write_text(json.dumps(broken), "utf-8")
+    with pytest.raises(UserError, match="move it away"):
+        read_result(path)
