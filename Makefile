@@ -1,26 +1,30 @@
-# `make test` checks everything, `make bench` shows what there is to learn. Both set up .venv
-# first, and again only when setup.py or constraints.txt have changed.
+# `make test` checks everything, `make bench` compares the strategies. Both set up .venv first,
+# and again only when setup.py or constraints.txt have changed.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test test-long bench speed lint constraints clean
+.PHONY: test test-browser test-long bench speed lint constraints clean
 
 # A process for each core, with one thread each.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile
 
 test: .venv/installed lint
-	$(PYTEST) -m "not long"
+	$(PYTEST) -m "not long and not browser"
 
 lint: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Needs Chromium (Debian: apt-get install chromium), as `chromium` on the path.
+test-browser: .venv/installed
+	$(PYTEST) -m browser
+
 test-long: .venv/installed
-	$(PYTEST) -m long
+	$(PYTEST) -m "long or browser"
 
 bench: .venv/installed
-	$(BIN)/pmn-bench show stream.yaml
+	$(BIN)/pmn-bench run stream.yaml
 
 speed: .venv/installed
 	$(BIN)/python benchmarks/speed/run_all.py

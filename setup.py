@@ -20,7 +20,7 @@ setup(
     long_description_content_type="text/markdown",
     python_requires=">=3.10",
     packages=find_packages(include=[f"{name}{below}" for name in PACKAGES for below in ("", ".*")]),
-    package_data={"benchmarks": ["*.yaml"]},
+    package_data={"benchmarks": ["*.yaml"], "pmn_cl": ["result.schema.json"]},
     install_requires=[
         "avalanche-lib~=0.6.0",
         "click>=8.1",
@@ -29,6 +29,7 @@ setup(
         "mlflow>=3.17,<3.18",  # saved comparison views rely on its undocumented format
         "numpy>=1.26",
         "packaging>=23",
+        "pandas>=2",
         "pydantic>=2.8",
         "rich>=13.7",
         "ruamel.yaml>=0.18",
@@ -43,8 +44,10 @@ setup(
         "ray": ["ray[default]>=2.40"],
         "test": [
             "hypothesis>=6.100",
+            "jsonschema>=4.20",
             "mypy>=1.11",
             "nltk>=3.9",
+            "playwright>=1.45",
             "pycocoevalcap>=1.2",
             "pytest>=8.2",
             "pytest-xdist>=3.6",

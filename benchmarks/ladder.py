@@ -119,7 +119,7 @@ def _spec(rung: Rung, seed: int) -> StreamSpec:
     usual = load_spec(shipped_streams()["stream.yaml"])
     tasks: list[dict[str, Any]] = [{"task": "obj"}, {"task": "att"}]
     tasks += [{"task": task, "calls": list(calls)} for task, calls in rung.tasks]
-    changed = {"tasks": tasks, "seeds": [seed], "strategies": ["pmn"]}
+    changed = {"tasks": tasks, "seeds": [seed], "strategies": ["pmn"], "budget": 100}
     return StreamSpec.model_validate({**usual.model_dump(), **changed})
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from pmn_cl.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from pmn_cl.tracking import Mirrored
     from pmn_cl.world import Progress
 
 _STREAM_HELP = "STREAM is a YAML file, or the name of one that comes with pmn-bench (stream.yaml)."
@@ -48,6 +49,7 @@ def main() -> None:
     \b
     First steps:
       pmn-bench doctor             is this machine ready?
+      pmn-bench run quick.yaml     learn a small stream, in about a minute
       pmn-bench show stream.yaml   what is there to learn?
       pmn-bench init               a stream.yaml of your own
     """
@@ -242,18 +244,27 @@ def show(stream: str, seed: int, preview: Path | None, cache: Path | None) -> No
     show_default=True,
     help="Seconds between two states kept to go on from; also at every epoch.",
 )
+@click.option(
+    "--tracking",
+    envvar="MLFLOW_TRACKING_URI",
+    help="MLflow's tracking URI, or off.  [default: $MLFLOW_TRACKING_URI, else OUT/mlflow.db]",
+)
 @click.option("--cache", type=_cache_type, help=_CACHE_HELP)
-def run_stream(stream: str, cache: Path | None, **asked: Any) -> None:
+def run_stream(stream: str, **asked: Any) -> None:
     """Learn a stream with every strategy and seed that it names, and compare them.
 
     Each run is a process of its own and leaves OUT/KEY/result.json. The same command again does
     nothing that is done, goes on with what was cut off, and tries again what failed.
 
+    MLflow gets a copy as the runs go; `pmn-bench ui OUT` shows it. A tracking server that does
+    not answer costs a warning: `pmn-bench sync OUT` catches up.
+
     Exits with 1 where a run failed or was interrupted.
     """
     from pmn_cl.running import run_command
 
-    sys.exit(run_command(stream, cache=cache, console=_console(), **asked))
+    with _progress("building the world") as progress:
+        sys.exit(run_command(stream, console=_console(), progress=progress, **asked))
 
 
 _results_folder = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
@@ -267,7 +278,8 @@ def list_results(folder: Path, as_json: bool) -> None:
     import json
 
     from pmn_cl.results import read_results
-    from pmn_cl.running import closing_table, listed
+    from pmn_cl.running import listed
+    from pmn_cl.watching import closing_table
 
     found = read_results(folder)
     if as_json:
@@ -315,6 +327,7 @@ def compare(folder: Path, split: str, reference: str | None, save: tuple[Path, .
     console.width = max(console.width, 260) if not sys.stdout.isatty() else console.width
     console.print(table)
     console.print(comparing.note(found))
+    console.print(f"in MLflow: pmn-bench ui {folder}", soft_wrap=True)
     for path in save:
         path.write_text(comparing.FORMATS[path.suffix[1:]](found), "utf-8")
         click.echo(f"wrote {path}")
@@ -322,23 +335,75 @@ def compare(folder: Path, split: str, reference: str | None, save: tuple[Path, .
 
 @main.command(short_help="Mirror a folder of results in MLflow.")
 @_results_folder
-@click.option("--tracking", help="MLflow's tracking URI.  [default: FOLDER/mlflow.db]")
+@click.option(
+    "--tracking",
+    envvar="MLFLOW_TRACKING_URI",
+    help="MLflow's tracking URI.  [default: $MLFLOW_TRACKING_URI, else FOLDER/mlflow.db]",
+)
 def sync(folder: Path, tracking: str | None) -> None:
     """Bring MLflow up to what FOLDER holds; what is there already is left alone.
 
-    A run of the stream is the parent, each result a child, with experiences as steps.
+    A run of the stream is the parent, each result a child, with experiences as steps. Exits with
+    1 where MLflow does not answer.
     """
+    from pmn_cl.tracking import default_uri, is_local
+
+    found = _mirror(folder, tracking)
+    place = tracking or default_uri(folder)
+    click.echo(f"{len(found.written)} of {len(found.runs)} runs were new or had changed")
+    click.echo(f"MLflow: {place}, experiment {found.experiment}")
+    if is_local(tracking):
+        click.echo(f"pmn-bench ui {folder} shows it")
+
+
+def _mirror(folder: Path, tracking: str | None) -> Mirrored:
+    """Mirror a folder; leave with 1 where MLflow cannot be reached."""
     from pmn_cl.results import read_results
-    from pmn_cl.tracking import default_uri
+    from pmn_cl.tracking import NoMirrorError, check_uri
     from pmn_cl.tracking import sync as mirror
 
+    check_uri(tracking)
     read_results(folder)  # refuse what is no folder of results before MLflow is started
-    with _status("mirroring (importing MLflow takes some seconds)"):
-        found = mirror(folder, tracking)
-    click.echo(
-        f"{len(found.written)} of {len(found.runs)} runs were new or had changed; "
-        f"MLflow: {tracking or default_uri(folder)}, experiment {found.experiment}"
-    )
+    try:
+        with _status("mirroring (importing MLflow takes some seconds)"):
+            return mirror(folder, tracking)
+    except NoMirrorError as error:
+        click.echo(f"pmn-bench: {error}", err=True)
+        sys.exit(1)
+
+
+@main.command(short_help="MLflow's pages on a folder of results.")
+@_results_folder
+@click.option("--port", type=click.IntRange(1, 65535), help="[default: 5000, or any that is free]")
+@click.option("--no-browser", is_flag=True, help="Only print the addresses.")
+def ui(folder: Path, port: int | None, no_browser: bool) -> None:
+    """Serve MLflow's own pages on FOLDER, for this machine alone, and open the comparison.
+
+    The mirror is brought up to date first. Ctrl-C ends the server.
+    """
+    import signal
+    import webbrowser
+
+    from pmn_cl.running import mirror_links
+    from pmn_cl.ui import server
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the server must not outlive us
+    found = _mirror(folder, None)
+    with ExitStack() as until_the_end:
+        with _status("starting MLflow's server (10 to 20 seconds)"):
+            address, process = until_the_end.enter_context(server(folder, port))
+        shown = mirror_links(found, address)
+        for title, link in shown:
+            click.echo(f"{title:<26}{link}")
+        click.echo("Ctrl-C ends the server.")
+        if not no_browser and shown:
+            webbrowser.open(shown[0][1])
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            return
+        click.echo(f"pmn-bench: MLflow's server has ended by itself, with {code}", err=True)
+        sys.exit(1)
 
 
 @main.command(epilog=_STREAM_HELP, short_help="Choose settings on validation, a few trials each.")
@@ -474,6 +539,8 @@ def _progress(doing: str) -> Iterator[Progress]:
                 bar.start()
                 started = True
             bar.update(number, completed=done, total=total)
+            if done >= total:  # what comes next may show a progress of its own
+                bar.stop()
         elif done * 10 // total > last_tenth:
             last_tenth = done * 10 // total
             click.echo(f"{doing}: {done:,} of {total:,}", err=True)

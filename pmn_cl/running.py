@@ -1,82 +1,177 @@
-"""What ``pmn-bench run`` does: plan, drive, watch, and say what came out."""
+"""What ``pmn-bench run`` and ``tune`` do: plan, drive, watch, mirror, and say what came out."""
 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.live import Live
 from rich.table import Table
-from rich.text import Text
 
 from pmn_cl import registry
 from pmn_cl.driver import Driver, check_folder
 from pmn_cl.errors import UserError, did_you_mean
+from pmn_cl.meaning import meaning
 from pmn_cl.results import Result
 from pmn_cl.runs import RunSpec, plan_runs
 from pmn_cl.spec import StreamSpec, find_stream, load_spec
+from pmn_cl.tracking import LiveMirror, Mirrored, check_uri, is_local
 from pmn_cl.tuning import DEVELOPMENT_SEED, TRIALS, Search, choose, trial_runs, write_tuned
+from pmn_cl.views import UI, links
+from pmn_cl.watching import Watcher, closing_table, number
+from pmn_cl.world import Progress
+
+OFF = "off"  # as a tracking URI: no mirror
 
 
-def run_command(
-    stream: str,
+@dataclass(frozen=True)
+class Outcome:
+    """What came of running a stream."""
+
+    folder: Path
+    results: list[Result]  # of the runs that have begun, in the order of the stream
+    interrupted: bool = False
+    mirrored: Mirrored | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which runs there are to be, where, and how many at a time."""
+
+    spec: StreamSpec
+    runs: list[RunSpec]
+    folder: Path
+    workers: int
+
+
+def plan(
+    stream: str | Path | StreamSpec,
     *,
-    console: Console,
-    strategies: Sequence[str],
-    seeds: Sequence[int],
-    out: Path | None,
-    workers: int | None,
-    device: str,
-    dry_run: bool,
-    fresh: bool,
-    checkpoint_every: float,
-    cache: Path | None,
-) -> int:
-    """Run a stream; return the exit code."""
-    path, shipped = find_stream(stream)
-    if shipped:
-        console.print(f"{stream}: no such file here, using the stream that comes with pmn-bench")
-    spec = load_spec(path)
+    strategies: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+    out: Path | None = None,
+    workers: int | None = None,
+) -> Plan:
+    """Read a stream and say what is to be run; refuse what cannot be."""
+    spec = stream if isinstance(stream, StreamSpec) else load_spec(find_stream(str(stream))[0])
     runs = chosen_runs(spec, strategies, seeds)
     folder = out or Path("runs") / spec.name
     check_folder(folder)
-    at_a_time = min(workers or default_workers(spec.threads), len(runs))
-    if dry_run:
-        for run in runs:
-            console.print(run.key)
-        console.print(f"{len(runs)} runs, {at_a_time} at a time, into {folder}")
-        return 0
-    registry.load("benchmarks.stream:Stream").open(spec, 0, cache=cache)  # builds the world once
+    return Plan(spec, runs, folder, min(workers or default_workers(spec.threads), len(runs)))
+
+
+def carry_through(
+    planned: Plan,
+    console: Console,
+    *,
+    device: str = "auto",
+    fresh: bool = False,
+    checkpoint_every: float = 60.0,
+    tracking: str | None = None,
+    cache: Path | None = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Do what a plan asks for, as far as it is not done; ``progress`` is of building the world."""
+    check_uri(tracking if tracking != OFF else None)
+    registry.load("benchmarks.stream:Stream").open(
+        planned.spec, planned.runs[0].seed, cache=cache, progress=progress
+    )
     driver = Driver(
-        folder,
-        workers=at_a_time,
+        planned.folder,
+        workers=planned.workers,
         cache=cache,
         device=chosen_device(device),
         every=checkpoint_every,
         fresh=fresh,
     )
-    watcher = Watcher(runs, console)
-    with watcher:
-        results = driver.run(runs, watcher)
-    console.print(closing_table(results))
-    if driver.interrupted:
-        done = sum(result.status == "completed" for result in results)
-        console.print(
-            f"interrupted: {done} of {len(runs)} runs are done, the others have kept their state "
-            f"in {folder}; {'the same command without --fresh' if fresh else 'the same command'} "
-            "goes on",
-            soft_wrap=True,
+
+    def mirror() -> LiveMirror:
+        return LiveMirror(planned.folder, planned.runs, tracking, _say(console))
+
+    with _Audience(planned.runs, console, None if tracking == OFF else mirror) as audience:
+        results = driver.run(planned.runs, audience)
+        mirrored = audience.close_mirror(driver.interrupted)
+    return Outcome(planned.folder, results, driver.interrupted, mirrored)
+
+
+class _Audience(Watcher):
+    """Who is told how the runs go: the person who waits, and MLflow."""
+
+    def __init__(
+        self, runs: Sequence[RunSpec], console: Console, mirror: Callable[[], LiveMirror] | None
+    ) -> None:
+        super().__init__(runs, console)
+        self._start_mirror = mirror
+        self._mirror: LiveMirror | None = None
+
+    def begin(self, waiting: int) -> None:
+        """Start the mirror, now that every folder is as the runs will find it."""
+        super().begin(waiting)
+        if self._start_mirror is not None:
+            self._mirror = self._start_mirror()
+
+    def close_mirror(self, in_a_hurry: bool) -> Mirrored | None:
+        """End the mirror; who interrupts is not kept waiting."""
+        if self._mirror is None:
+            return None
+        return self._mirror.close(patience=0.5) if in_a_hurry else self._mirror.close()
+
+
+def run_command(stream: str, *, console: Console, dry_run: bool, fresh: bool, **asked: Any) -> int:
+    """Run a stream; return the exit code."""
+    if find_stream(stream)[1]:
+        console.print(f"{stream}: no such file here, using the stream that comes with pmn-bench")
+    named = ("strategies", "seeds", "out", "workers")
+    planned = plan(stream, **{name: asked.pop(name) for name in named})
+    if dry_run:
+        for run in planned.runs:
+            console.print(run.key)
+        said = f"{len(planned.runs)} runs, {planned.workers} at a time, into {planned.folder}"
+        console.print(said)
+        return 0
+    outcome = carry_through(planned, console, fresh=fresh, **asked)
+    _conclude(planned, outcome, console, asked["tracking"])
+    if outcome.interrupted:
+        done = sum(result.status == "completed" for result in outcome.results)
+        again = "the same command without --fresh" if fresh else "the same command"
+        _say(console)(
+            f"interrupted: {done} of {len(planned.runs)} runs are done, the others have kept "
+            f"their state in {planned.folder}; {again} goes on"
         )
-    for result in results:
+    failed = any(result.status != "completed" for result in outcome.results)
+    return int(outcome.interrupted or failed)
+
+
+def _conclude(planned: Plan, outcome: Outcome, console: Console, tracking: str | None) -> None:
+    """Print what came out, what it means, and where to look further."""
+    say = _say(console)
+    console.print(closing_table(outcome.results))
+    for sentence in meaning(outcome.results):
+        say(sentence)
+    for result in outcome.results:
         if result.error is not None:
-            said = f"{result.key}: {result.status}: {result.error.message}"
-            console.print(said, soft_wrap=True)
-    console.print(f"results: {folder}", soft_wrap=True)
-    return int(driver.interrupted or any(r.status != "completed" for r in results))
+            say(f"{result.key}: {result.status}: {result.error.message}")
+    say(f"results: {outcome.folder}")
+    if outcome.mirrored is not None:
+        local = is_local(tracking)
+        said = f"MLflow: pmn-bench ui {outcome.folder}, then" if local else "MLflow:"
+        say(said)
+        for title, address in mirror_links(outcome.mirrored, UI if local else str(tracking)):
+            say(f"  {title:<26}{address}")
+
+
+def mirror_links(mirrored: Mirrored, base: str) -> list[tuple[str, str]]:
+    """Return titles and addresses of what MLflow shows of a folder."""
+    few = list(mirrored.runs.values())[:10]  # as many as its page compares well
+    return list(links(base.rstrip("/"), mirrored.experiment, mirrored.views, few))
+
+
+def _say(console: Console) -> Callable[[str], None]:
+    """Return a way to print a line that is not folded, so that it can be copied."""
+    return lambda text: console.print(text, soft_wrap=True)
 
 
 def tune_command(
@@ -126,7 +221,7 @@ def _trials_table(searches: Sequence[Search]) -> Table:
         for trial in search.trials:
             tried = ", ".join(f"{name} {value:g}" for name, value in trial.options.items())
             table.add_row(
-                search.strategy, tried, *map(_number, trial.scores.values()), f"{trial.value:.3f}"
+                search.strategy, tried, *map(number, trial.scores.values()), f"{trial.value:.3f}"
             )
     return table
 
@@ -156,98 +251,6 @@ def chosen_device(device: str) -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-class Watcher:
-    """Shows how the runs go: a live table in a terminal, a line for each event elsewhere."""
-
-    def __init__(self, runs: Sequence[RunSpec], console: Console) -> None:
-        self._console, self._count = console, len(runs)
-        self._tasks = max(len(run.stream.tasks) for run in runs) if runs else 0
-        self._ended = 0
-        self._began = time.monotonic()
-        self._said: dict[str, str] = {}
-        self._live = Live(console=console, refresh_per_second=2, transient=True)
-
-    def __enter__(self) -> Watcher:
-        if self._console.is_terminal:
-            self._live.start()
-        return self
-
-    def __exit__(self, *how: object) -> None:
-        if self._console.is_terminal:
-            self._live.stop()
-
-    def update(self, running: dict[str, dict[str, Any]], ended: list[Result]) -> None:
-        """Show what runs are at, and what those that ended came to."""
-        for result in ended:
-            self._ended += 1
-            self._console.print(
-                f"[{self._ended}/{self._count}] {result.key}: {result.status}, "
-                f"{_short(result)}, {result.seconds:.0f} s"
-            )
-        if self._console.is_terminal:
-            self._live.update(self._table(running))
-            return
-        for key, told in running.items():
-            line = f"{told['task']} {told['epoch']}/{told['epochs']}" if told else ""
-            if told and told["score"] is not None and self._said.get(key) != line:
-                self._said[key] = line
-                self._console.print(
-                    f"{key}: {told['task']} epoch {told['epoch']} of {told['epochs']}, "
-                    f"loss {told['loss']:.3f}, validation {told['score']:.3f}"
-                )
-
-    def _table(self, running: dict[str, dict[str, Any]]) -> Table:
-        seconds = time.monotonic() - self._began
-        table = Table(box=None, header_style="bold")
-        for title in ("run", "task", "epoch", "loss", "validation", "left of the task"):
-            table.add_column(title)
-        for key, told in running.items():
-            if not told:
-                table.add_row(key, "starting")
-                continue
-            score = "" if told["score"] is None else f"{told['score']:.3f}"
-            share = told["step"] / told["steps"]
-            epoch = f"{told['epoch']}/{told['epochs']}"
-            table.add_row(key, told["task"], epoch, f"{told['loss']:.3f}", score, _bar(share))
-        done = f"{self._ended} of {self._count} runs done"
-        left = f", about {seconds / self._ended * (self._count - self._ended) / 60:.0f} min left"
-        table.caption = Text(done + (left if self._ended else "") + f"; {seconds:.0f} s so far")
-        return table
-
-
-def _bar(share: float) -> str:
-    full = round(10 * share)
-    return "█" * full + "░" * (10 - full) + f" {100 * share:.0f}%"
-
-
-def _short(result: Result) -> str:
-    split = next(iter(result.scores), "test")
-    found = {name: value for name, value in result.summary(split).items() if value is not None}
-    return ", ".join(f"{name} {value:.3f}" for name, value in found.items() if name != "fwt")
-
-
-def closing_table(results: Sequence[Result]) -> Table:
-    """Return the final test scores of each run, and what it forgot and cost."""
-    table = Table(box=None, header_style="bold", title="test, after the whole stream")
-    tasks = max((result.tasks for result in results), key=len, default=[])
-    for title in ("strategy", "seed", *tasks, "average", "forgetting", "parameters", "CPU-s"):
-        table.add_column(title, justify="left" if title == "strategy" else "right")
-    for result in results:
-        last = (result.scores.get("test") or [[None] * len(tasks)])[-1]
-        summary = result.summary()
-        size = result.parameters["total"]
-        table.add_row(
-            result.name,
-            str(result.seed),
-            *map(_number, last),
-            _number(summary["average"]),
-            _number(summary["forgetting"]),
-            f"{size[-1]:,}" if size else "",
-            f"{sum(cost.cpu_seconds for cost in result.costs):.0f}",
-        )
-    return table
-
-
 def listed(result: Result) -> dict[str, Any]:
     """Return what programs are promised of a result."""
     named = ("key", "strategy", "seed", "fraction", "variant", "status", "tasks")
@@ -259,7 +262,3 @@ def listed(result: Result) -> dict[str, Any]:
         "seconds": result.seconds,
         "error": result.error.message if result.error else None,
     }
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"

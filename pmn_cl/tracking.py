@@ -12,40 +12,54 @@ import json
 import os
 import sqlite3
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pmn_cl.errors import UserError
+from pmn_cl.files import held, write_whole
 from pmn_cl.journal import JOURNAL, Event, read_journal
 from pmn_cl.results import RESULT, Result, read_result
+from pmn_cl.runs import RunSpec, result_of
 from pmn_cl.statistics import interval
+from pmn_cl.views import saved_views
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 RUN_KEY, MIRRORED, PARENT = "pmn.run_key", "pmn.mirrored", "mlflow.parentRunId"
-_DATABASE = "mlflow.db"
-_PATIENCE = {  # training never waits long for a server
+STARTED = "pmn.started"  # tells a run that was started over from one that went on
+_DATABASE, _ARTIFACTS, _FOLDER_ID = "mlflow.db", "mlartifacts", ".mirror"
+_PATIENCE = {  # of one request
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "5",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "1",
+    "GIT_PYTHON_REFRESH": "quiet",
 }
+_LOOK_EVERY = 5.0  # seconds between two looks at the journals of running runs
+_LAST_WAIT = 15.0  # seconds that a mirror may take when all runs have ended
 _LONGEST_PARAM = 500
+
+
+class NoMirrorError(Exception):
+    """MLflow does not answer, or cannot be written."""
 
 
 @dataclass(frozen=True)
 class Mirrored:
-    """What a sync found and did."""
+    """Where a folder's runs are in MLflow, and what a sync had to write."""
 
     experiment: str  # its id
     parent: str
     runs: dict[str, str]  # MLflow's ids, by key
-    written: list[str]  # keys of runs that were not there, or not whole
+    views: dict[str, str]  # ids of saved views, by title
+    written: list[str] = field(default_factory=list)  # keys of runs that were not there, or whole
 
 
 def default_uri(out: Path) -> str:
@@ -53,18 +67,32 @@ def default_uri(out: Path) -> str:
     return f"sqlite:///{(out / _DATABASE).resolve()}"
 
 
+def check_uri(uri: str | None) -> None:
+    """Refuse what is no place for a mirror, before anything waits for it."""
+    if uri is not None and "://" not in uri and uri != "databricks":
+        raise UserError(
+            f"--tracking {uri}: expected a tracking URI such as http://host:5000 or "
+            "sqlite:////folder/mlflow.db, or off"
+        )
+
+
+def is_local(uri: str | None) -> bool:
+    """Whether a mirror is a file that this process writes itself."""
+    return uri is None or uri.startswith("sqlite:")
+
+
 def connect(out: Path, uri: str | None = None) -> MlflowClient:
     """Return a client of the mirror; a database is made first where there is none.
 
     Several processes that open a database which is not there yet destroy it (MLflow 3.17), so
-    this is done before any other may look.
+    only who holds the mirror comes here.
     """
     for name, value in _PATIENCE.items():
         os.environ.setdefault(name, value)
-    os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
     import logging
 
-    logging.getLogger("alembic").setLevel(logging.WARNING)
+    for talkative in ("alembic", "mlflow.store.db.utils"):  # what matters is raised
+        logging.getLogger(talkative).setLevel(logging.CRITICAL)
     from mlflow import MlflowClient
 
     place = uri or default_uri(out)
@@ -82,96 +110,260 @@ def sync(out: Path, uri: str | None = None) -> Mirrored:
     results = [read_result(folder / RESULT) for folder in folders]
     if not results:
         raise UserError(f"{out}: no results to mirror")
-    client = connect(out, uri)
-    stream = results[0].stream
-    experiment = _experiment(client, f"pmn-bench {stream}", out, uri)
-    parent = _run(
-        client, experiment, f"stream {stream}", {"stream": stream, "mlflow.runName": stream}
-    )
-    ids, written = {}, []
-    for folder, result in zip(folders, results, strict=True):
-        tags = {**_tags(result), PARENT: parent, "mlflow.runName": f"{result.name} {result.seed}"}
-        run = _run(client, experiment, result.key, tags, _milliseconds(result.started))
-        ids[result.key] = run
-        state = _state(folder)
-        if client.get_run(run).data.tags.get(MIRRORED) != state:
-            _mirror(client, run, result, read_journal(folder / JOURNAL))
-            client.set_tag(run, MIRRORED, state)
-            written.append(result.key)
-    whole = hashlib.sha256(" ".join(map(_state, folders)).encode()).hexdigest()[:16]
-    if client.get_run(parent).data.tags.get(MIRRORED) != whole:
-        _mirror_parent(client, parent, results)
-        client.set_tag(parent, MIRRORED, whole)
-    return Mirrored(experiment, parent, ids, written)
+    events = [read_journal(folder / JOURNAL) for folder in folders]
+    with _holding(out), _reaching(uri or default_uri(out)):
+        mirror = Mirror(out, results[0].stream, uri)
+        for result, happened in zip(results, events, strict=True):
+            mirror.put(result, happened)
+        return mirror.conclude(results)
 
 
-def _experiment(client: MlflowClient, name: str, out: Path, uri: str | None) -> str:
-    found = client.get_experiment_by_name(name)
-    if found is not None:
-        return str(found.experiment_id)
-    local = uri is None or uri.startswith("sqlite:")
-    place = (out / "mlartifacts").resolve().as_uri() if local else None
-    return str(client.create_experiment(name, artifact_location=place))
+@contextmanager
+def _holding(out: Path) -> Iterator[None]:
+    (out / _ARTIFACTS).mkdir(parents=True, exist_ok=True)
+    with held(out / _ARTIFACTS, "the mirror in MLflow", patience=60.0):
+        yield
 
 
-def _milliseconds(moment: str) -> int | None:
-    return int(1000 * datetime.fromisoformat(moment).timestamp()) if moment else None
+@contextmanager
+def _reaching(place: str) -> Iterator[None]:
+    """Turn whatever MLflow, its database or the network raise into one short sentence."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        text = str(error).split("(Caused by")[0].strip().splitlines()
+        why = f"{type(error).__name__}: {text[0][:200]}" if text else type(error).__name__
+        raise NoMirrorError(f"MLflow at {place} cannot be written: {why}") from error
 
 
-def _run(
-    client: MlflowClient,
-    experiment: str,
-    key: str,
-    tags: dict[str, str],
-    started: int | None = None,
-) -> str:
-    """Return the run with our key, made where there is none."""
-    found = client.search_runs([experiment], f"tags.`{RUN_KEY}` = '{key}'", max_results=1)
-    if found:
-        return str(found[0].info.run_id)
-    made = client.create_run(experiment, start_time=started, tags={RUN_KEY: key, **tags})
-    return str(made.info.run_id)
+class LiveMirror:
+    """Mirrors runs while they go on, in a thread of its own: training never waits for it.
+
+    The first thing that goes wrong ends it with one warning.
+    """
+
+    def __init__(
+        self, out: Path, runs: Sequence[RunSpec], uri: str | None, warn: Callable[[str], None]
+    ) -> None:
+        self._out, self._runs, self._uri, self._warn = out, list(runs), uri, warn
+        self._over = threading.Event()
+        self._seen: dict[str, tuple[bool, int]] = {}
+        self._results: dict[str, Result] = {}
+        self._mirrored: Mirrored | None = None
+        self._warned = False
+        self._thread = threading.Thread(target=self._work, name="mirror", daemon=True)
+        self._thread.start()
+
+    def close(self, patience: float = _LAST_WAIT) -> Mirrored | None:
+        """Mirror what is left, but do not wait long for it; return where it is."""
+        self._over.set()
+        self._thread.join(patience)
+        if self._thread.is_alive():
+            self._give_up(f"MLflow at {self._place} was not done within {patience:g} s")
+        return self._mirrored
+
+    @property
+    def _place(self) -> str:
+        return self._uri or default_uri(self._out)
+
+    def _give_up(self, why: str) -> None:
+        if not self._warned:
+            self._warned = True
+            self._warn(
+                f"warning: {why}. Nothing is lost: the results are in {self._out}, and "
+                f"`pmn-bench sync {self._out}` mirrors them later."
+            )
+
+    def _work(self) -> None:
+        try:
+            mirror = None
+            while True:
+                over = self._over.wait(_LOOK_EVERY if mirror else 0)
+                with _holding(self._out), _reaching(self._place):
+                    mirror = mirror or Mirror(self._out, self._runs[0].stream.name, self._uri)
+                    for run in self._runs:
+                        self._look(mirror, run)
+                    if over:
+                        self._mirrored = mirror.conclude(list(self._results.values()))
+                        return
+        except (NoMirrorError, UserError) as error:  # the runs are worth more
+            self._give_up(str(error))
+
+    def _look(self, mirror: Mirror, run: RunSpec) -> None:
+        """Mirror what is new of a run."""
+        folder = self._out / run.key
+        if not (folder / JOURNAL).exists():
+            return
+        now = (folder / RESULT).exists(), (folder / JOURNAL).stat().st_size
+        if self._seen.get(run.key) != now:
+            self._seen[run.key] = now
+            events = read_journal(folder / JOURNAL)
+            if events:
+                ended, _ = now
+                result = read_result(folder / RESULT) if ended else result_of(run, events)
+                mirror.put(result, events)
+                self._results[run.key] = result
+
+
+class Mirror:
+    """The runs of one folder in MLflow: a parent, and a child for each of them."""
+
+    def __init__(self, out: Path, stream: str, uri: str | None = None) -> None:
+        self._out, self._uri = out, uri
+        self.client = connect(out, uri)
+        self.experiment = self._find_experiment(f"pmn-bench {stream}")
+        folder = _folder_id(out)
+        found = self._find(f"tags.`{RUN_KEY}` = '{folder}'")
+        self.parent: str = (
+            found[0].info.run_id
+            if found
+            else self._create({RUN_KEY: folder, "stream": stream, "mlflow.runName": stream})
+        )
+        self._ids: dict[str, str] = {}
+        self._states: dict[str, str] = {}
+        self._written: list[str] = []
+        for run in self._find(f"tags.`{PARENT}` = '{self.parent}'"):
+            self._ids[run.data.tags[RUN_KEY]] = run.info.run_id
+            self._states[run.info.run_id] = run.data.tags.get(MIRRORED, "")
+
+    def put(self, result: Result, events: Sequence[Event]) -> None:
+        """Mirror one run, as far as it has come, unless it is there already."""
+        state = _state(result, events)
+        run = self._child(result)
+        if self._states.get(run) == state:
+            return
+        self._log_points(run, result, events)
+        self.client.set_tag(run, MIRRORED, state)
+        self._states[run] = state
+        if result.key not in self._written:
+            self._written.append(result.key)
+
+    def conclude(self, results: Sequence[Result]) -> Mirrored:
+        """Say on the parent what all runs came to, and save the views that compare them."""
+        views = saved_views(results, self.parent, self._title())
+        parts = [self._states[self._ids[r.key]] for r in results] + [
+            v.state for v in views.values()
+        ]
+        state = hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
+        tags = self.client.get_run(self.parent).data.tags
+        if tags.get(MIRRORED) != state and results:
+            self._log_means(results)
+            for view in views.values():
+                self.client.set_experiment_tag(self.experiment, view.tag, view.value)
+            self.client.set_tag(self.parent, MIRRORED, state)
+        known = {result.key: self._ids[result.key] for result in results}
+        ids = {title: view.id for title, view in views.items()}
+        return Mirrored(self.experiment, self.parent, known, ids, self._written)
+
+    def _title(self) -> str:
+        """Return what tells this folder from others on a server that many use."""
+        return "" if is_local(self._uri) else f" ({self._out.resolve().name})"
+
+    def _find_experiment(self, name: str) -> str:
+        found = self.client.get_experiment_by_name(name)
+        if found is not None:
+            return str(found.experiment_id)
+        place = (self._out / _ARTIFACTS).resolve().as_uri() if is_local(self._uri) else None
+        kind = {"mlflow.experimentKind": "custom_model_development"}
+        made = self.client.create_experiment(name, artifact_location=place, tags=kind)
+        return str(made)
+
+    def _find(self, query: str) -> list[Any]:
+        found: list[Any] = []
+        token = None
+        while True:
+            page = self.client.search_runs(
+                [self.experiment], query, max_results=1000, page_token=token
+            )
+            found += page
+            token = page.token
+            if not token:
+                return found
+
+    def _create(self, tags: dict[str, str], started: int | None = None) -> str:
+        made = self.client.create_run(self.experiment, start_time=started, tags=tags)
+        return str(made.info.run_id)
+
+    def _child(self, result: Result) -> str:
+        """Return the run of a result; one that was started over replaces the old one."""
+        known = self._ids.get(result.key)
+        if known is not None:
+            if self.client.get_run(known).data.tags.get(STARTED) == result.started:
+                return known
+            self.client.delete_run(known)
+        tags = {RUN_KEY: result.key, PARENT: self.parent, STARTED: result.started}
+        tags["mlflow.runName"] = f"{result.name} {result.seed}"
+        moment = int(1000 * datetime.fromisoformat(result.started).timestamp())
+        self._ids[result.key] = self._create({**tags, **_tags(result)}, moment)
+        return self._ids[result.key]
+
+    def _log_points(self, run: str, result: Result, events: Sequence[Event]) -> None:
+        from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
+
+        params = [Param(name, value[:_LONGEST_PARAM]) for name, value in _params(result)]
+        points = [Metric(*point) for point in _points(result, events)]
+        tags = [RunTag(name, value) for name, value in _tags(result).items()]
+        self.client.log_batch(run, params=params[:100], tags=tags)
+        for first in range(0, len(points), 1000):
+            self.client.log_batch(run, metrics=points[first : first + 1000])
+        if result.data:
+            facts = json.dumps({"digest": result.data})
+            data = Dataset(result.stream, result.data[:36], "local", facts)
+            context = [InputTag("mlflow.data.context", "training")]
+            self.client.log_inputs(run, [DatasetInput(data, context)])
+        if result.status == "running":
+            self.client.update_run(run, status="RUNNING")  # also one that was interrupted
+            return
+        for split in result.scores:
+            table: dict[str, Any] = {"after": _rows(result, split)}
+            for column, task in enumerate(result.tasks):
+                table[task] = [row[column] for row in result.scores[split]]
+            if len(set(map(len, table.values()))) == 1:
+                self.client.log_dict(run, table, f"score_matrix_{split}.json")
+        with tempfile.TemporaryDirectory() as folder:
+            picture = Path(folder) / "score_matrix.png"
+            draw_matrix(result, picture)
+            self.client.log_artifact(run, str(picture))
+        status = {"completed": "FINISHED", "failed": "FAILED"}.get(result.status, "KILLED")
+        self.client.set_terminated(run, status=status, end_time=int(1000 * events[-1]["time"]))
+
+    def _log_means(self, results: Sequence[Result]) -> None:
+        """Log the mean over seeds of every strategy with its 95% interval, by fraction of data."""
+        from mlflow.entities import Metric
+
+        at = int(1000 * max(_ended(result) for result in results))
+        points = [
+            Metric(f"{_clean(name)}/{measure}.{part}", value, at, fraction)
+            for name, measure, fraction, values in _over_seeds(results)
+            for part, value in _interval(values)
+        ]
+        for first in range(0, len(points), 1000):
+            self.client.log_batch(self.parent, metrics=points[first : first + 1000])
+        ended = all(result.status == "completed" for result in results)
+        status = "FINISHED" if ended else "FAILED"
+        self.client.set_terminated(self.parent, status=status, end_time=at)
+
+
+def _folder_id(out: Path) -> str:
+    """Return what a folder is known by on any server, wherever it is moved."""
+    path = out / _FOLDER_ID
+    if not path.exists():
+        write_whole(path, uuid.uuid4().hex)
+    return path.read_text("utf-8").strip()
+
+
+def _state(result: Result, events: Sequence[Event]) -> str:
+    """Return what changes whenever there is more to mirror."""
+    whole = result.model_dump_json(exclude={"seconds"}) + str(len(events))
+    return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 
 def _tags(result: Result) -> dict[str, str]:
     shown = ("strategy", "variant", "stream", "status")
     tags = {name: str(getattr(result, name)) for name in shown}
     return {**tags, "seed": str(result.seed), "fraction": f"{result.fraction:g}"}
-
-
-def _state(folder: Path) -> str:
-    """Return what changes whenever there is more to mirror."""
-    whole = (folder / RESULT).read_bytes() + (folder / JOURNAL).read_bytes()
-    return hashlib.sha256(whole).hexdigest()[:16]
-
-
-def _mirror(client: MlflowClient, run: str, result: Result, events: Sequence[Event]) -> None:
-    from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
-
-    params = [Param(name, value[:_LONGEST_PARAM]) for name, value in _params(result)]
-    points = [Metric(*point) for point in _points(result, events)]
-    tags = [RunTag(name, value) for name, value in _tags(result).items()]
-    client.log_batch(run, params=params[:100], tags=tags)
-    for first in range(0, len(points), 1000):
-        client.log_batch(run, metrics=points[first : first + 1000])
-    if result.data:
-        data = Dataset(
-            result.stream, result.data[:36], "local", json.dumps({"digest": result.data})
-        )
-        client.log_inputs(run, [DatasetInput(data, [InputTag("mlflow.data.context", "training")])])
-    for split in result.scores:
-        table: dict[str, Any] = {"after": _rows(result, split)}
-        for column, task in enumerate(result.tasks):
-            table[task] = [row[column] for row in result.scores[split]]
-        if len(set(map(len, table.values()))) == 1:
-            client.log_dict(run, table, f"score_matrix_{split}.json")
-    with tempfile.TemporaryDirectory() as folder:
-        picture = Path(folder) / "score_matrix.png"
-        draw_matrix(result, picture)
-        client.log_artifact(run, str(picture))
-    status = {"completed": "FINISHED", "failed": "FAILED"}.get(result.status, "KILLED")
-    ended = int(1000 * events[-1]["time"]) if events else int(1000 * time.time())
-    client.set_terminated(run, status=status, end_time=ended)
 
 
 def _rows(result: Result, split: str) -> list[str]:
@@ -193,14 +385,12 @@ def _params(result: Result) -> Iterator[tuple[str, str]]:
 def _points(result: Result, events: Sequence[Event]) -> Iterator[tuple[str, float, int, int]]:
     """Yield every number of a run: name, value, time in milliseconds, experience as step."""
     done = [event for event in events if event["event"] == "experience"]
-    offset = len(result.tasks) - 1 if len(done) == 1 and len(result.tasks) > 1 else 0
-    for place, event in enumerate(done):
-        step = place + offset if result.status == "completed" else place
-        at = int(1000 * event["time"])
+    primary = dict(zip(result.tasks, result.metrics, strict=True))
+    for event in done:
+        at, step = int(1000 * event["time"]), result.tasks.index(event["tasks"][-1])
         for split, tasks in event["scores"].items():
             for task, metrics in tasks.items():
-                primary = dict(zip(result.tasks, result.metrics, strict=True))[task]
-                yield f"{split}/{task}", metrics[primary], at, step
+                yield f"{split}/{task}", metrics[primary[task]], at, step
                 for name, value in metrics.items():
                     yield f"{split}/{task}/{_clean(name)}", value, at, step
         for name, value in {**event["cost"], **event["details"]}.items():
@@ -209,6 +399,7 @@ def _points(result: Result, events: Sequence[Event]) -> Iterator[tuple[str, floa
             yield f"parameters/{name}", float(value), at, step
     if result.status == "completed" and done:
         at, last = int(1000 * done[-1]["time"]), len(result.tasks) - 1
+        yield "cost/whole run cpu_seconds", sum(e["cost"]["cpu_seconds"] for e in done), at, last
         for split in result.scores:
             for name, found in result.summary(split).items():
                 if found is not None:
@@ -220,30 +411,30 @@ def _clean(name: str) -> str:
     return "".join(c if c.isalnum() or c in "_-. /" else "_" for c in name).replace("/", " or ")
 
 
-def _mirror_parent(client: MlflowClient, parent: str, results: Sequence[Result]) -> None:
-    """Log the mean over seeds of every strategy with its 95% interval."""
-    from mlflow.entities import Metric
-
-    now = int(1000 * time.time())
-    by_name: dict[str, list[Result]] = {}
+def _over_seeds(results: Sequence[Result]) -> Iterator[tuple[str, str, int, list[float]]]:
+    """Yield what a strategy came to with each seed: name, measure, percent of data, values."""
+    groups: dict[tuple[str, int], list[Result]] = {}
     for result in results:
         if result.status == "completed":
-            by_name.setdefault(result.name, []).append(result)
-    points = []
-    for name, some in by_name.items():
+            groups.setdefault((result.name, round(result.fraction)), []).append(result)
+    for (name, fraction), some in groups.items():
         for measure in ("average", "forgetting"):
             values = [value for r in some if (value := r.summary()[measure]) is not None]
-            if values:
-                mean, low, high = interval(values)
-                found = {"mean": mean, "low": low, "high": high}
-                points += [
-                    Metric(f"{_clean(name)}/{measure}.{part}", value, now, len(values))
-                    for part, value in found.items()
-                    if value is not None
-                ]
-    client.log_batch(parent, metrics=points[:1000])
-    ended = all(result.status == "completed" for result in results)
-    client.set_terminated(parent, status="FINISHED" if ended else "FAILED")
+            yield name, measure, fraction, values
+        for place, task in enumerate(some[0].tasks):
+            last = [rows[-1][place] for r in some if (rows := r.scores.get("test"))]
+            yield name, task, fraction, [value for value in last if value is not None]
+
+
+def _interval(values: Sequence[float]) -> Iterator[tuple[str, float]]:
+    if values:
+        for part, value in zip(("mean", "low", "high"), interval(values), strict=True):
+            if value is not None:
+                yield part, value
+
+
+def _ended(result: Result) -> float:
+    return datetime.fromisoformat(result.started).timestamp() + result.seconds
 
 
 def draw_matrix(result: Result, path: Path) -> None:

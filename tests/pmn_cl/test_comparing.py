@@ -3,51 +3,12 @@
 from __future__ import annotations
 
 import csv
-from typing import Any
 
 import pytest
+from made_results import FIELD, learned, result
 
 from pmn_cl.comparing import as_csv, as_latex, as_markdown, columns, compare, note, rows
 from pmn_cl.errors import UserError
-from pmn_cl.results import Result
-
-TASKS = ["a", "b"]
-
-
-def result(strategy: str, seed: int, matrix: list[list[float | None]], **changes: Any) -> Result:
-    count = len(matrix)
-    given: dict[str, Any] = {
-        **{"key": f"{strategy}-{seed}", "status": "completed", "stream": "s", "strategy": strategy},
-        **{"variant": "", "seed": seed, "fraction": 100, "budget": 100, "threads": 1, "spec": {}},
-        **{"options": {}, "tasks": TASKS, "metrics": ["m", "m"], "scores": {"test": matrix}},
-        **{"secondary": {}, "constant": {"test": [0.2, 0.1]}, "samples": {}, "validation": {}},
-        **{"parameters": {"total": [7] * count, "trainable": [7] * count}, "weights": []},
-        **{"data": "d", "versions": {}, "revision": None, "started": "", "seconds": 1},
-        "costs": [
-            {
-                **{"learn_seconds": 1, "evaluate_seconds": 1, "cpu_seconds": 2},
-                **{"peak_bytes": 1, "samples_seen": 1},
-            }
-        ]
-        * count,
-    }
-    return Result.model_validate({**given, **changes})
-
-
-def learned(strategy: str, seed: int, first: float, last: float, second: float) -> Result:
-    return result(strategy, seed, [[first, None], [last, second]])
-
-
-FIELD = [
-    learned("pmn", 0, 0.8, 0.8, 0.7),
-    learned("pmn", 1, 0.9, 0.9, 0.6),
-    learned("hard_sharing", 0, 0.8, 0.4, 0.5),
-    learned("hard_sharing", 1, 0.8, 0.2, 0.5),
-    learned("independent", 0, 0.7, 0.7, 0.5),
-    learned("independent", 1, 0.7, 0.7, 0.5),
-    result("hard_sharing_joint", 0, [[1.0, 0.6]]),
-    result("hard_sharing_joint", 1, [[1.0, 0.6]]),
-]
 
 
 def test_the_table_by_hand() -> None:

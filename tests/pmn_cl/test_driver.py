@@ -139,7 +139,7 @@ def test_a_run_that_cannot_begin_is_a_result_and_the_others_go_on(
     path = os.pathsep.join(p for p in sys.path if p)
     for _ in (1, 2):  # also when it is tried again
         done = subprocess.run(
-            [*given, "--out", str(tmp_path / "out"), "--cache", str(cache)],
+            [*given, "--out", str(tmp_path / "out"), "--cache", str(cache), "--tracking", "off"],
             env={**os.environ, "PYTHONPATH": path},
             capture_output=True,
             text=True,

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import io
+import os
+import signal
+import socket
+import threading
+import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from pmn_cl.driver import Driver
 from pmn_cl.errors import UserError
 from pmn_cl.results import Result
+from pmn_cl.running import Outcome, carry_through, plan
 from pmn_cl.runs import plan_runs
 from pmn_cl.spec import load_spec
-from pmn_cl.tracking import PARENT, connect, sync
+from pmn_cl.tracking import PARENT, NoMirrorError, check_uri, connect, sync
+from pmn_cl.ui import server
 
 TINY = Path(__file__).parent.parent / "streams" / "tiny.yaml"
 
@@ -86,3 +96,110 @@ def test_means_over_seeds_are_on_the_parent(folder: tuple[Path, list[Result]]) -
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no results to mirror"):
         sync(tmp_path)
+
+
+# While runs go on, and when nobody answers.
+
+
+def run_with(tracking: str | None, out: Path, cache: Path) -> tuple[Outcome, list[str]]:
+    """Two runs with a mirror; return what came of them and what was said."""
+    console = Console(record=True, quiet=False, file=io.StringIO(), markup=False, width=200)
+    planned = plan(TINY, strategies=["constant", "hard_sharing"], seeds=[0], out=out)
+    outcome = carry_through(planned, console, device="cpu", tracking=tracking, cache=cache)
+    assert [result.status for result in outcome.results] == ["completed"] * 2
+    said = console.export_text().splitlines()
+    return outcome, [line for line in said if line.startswith("warning:")]
+
+
+def everything(out: Path, uri: str | None = None) -> dict[str, Any]:
+    """All that a mirror holds of a folder's runs, by key, once it is whole."""
+    found = sync(out, uri)
+    assert found.written == []
+    client = connect(out, uri)
+    return {key: points(client, run) for key, run in found.runs.items()}
+
+
+def test_runs_are_mirrored_while_they_go_on_to_the_same_points_as_afterwards(
+    cache: Path, tmp_path: Path
+) -> None:
+    outcome, warnings = run_with(None, tmp_path, cache)
+    assert warnings == []
+    assert outcome.mirrored is not None and len(outcome.mirrored.runs) == 2
+    elsewhere = f"sqlite:///{tmp_path / 'another.db'}"
+    assert len(sync(tmp_path, elsewhere).written) == 2
+    assert everything(tmp_path) == everything(tmp_path, elsewhere)
+
+
+def test_a_run_that_is_started_over_replaces_its_mirror(cache: Path, tmp_path: Path) -> None:
+    [run] = plan_runs(load_spec(TINY), ["constant"], [0])
+    Driver(tmp_path, cache=cache).run([run])
+    first = sync(tmp_path).runs[run.key]
+    time.sleep(1.1)  # the moment of the start is known to the second
+    Driver(tmp_path, cache=cache, fresh=True).run([run])
+    found = sync(tmp_path)
+    assert found.written == [run.key] and found.runs[run.key] != first
+    client = connect(tmp_path)
+    [kept] = client.search_runs([found.experiment], f"tags.`pmn.run_key` = '{run.key}'")
+    assert kept.info.run_id == found.runs[run.key]
+    assert all(len(steps) == len(set(steps)) for steps in points(client, kept.info.run_id).values())
+
+
+def test_a_server_that_is_down_costs_a_warning(cache: Path, tmp_path: Path) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+        outcome, warnings = run_with(address, tmp_path, cache)
+        with pytest.raises(NoMirrorError, match=f"MLflow at {address} cannot be written"):
+            sync(tmp_path, address)
+    assert outcome.mirrored is None
+    [warning] = warnings
+    assert address in warning and f"pmn-bench sync {tmp_path}" in warning
+    assert len(sync(tmp_path).written) == 2
+
+
+def test_a_server_that_hangs_is_not_waited_for_long(cache: Path, tmp_path: Path) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(16)  # takes every request, and answers none
+        began = time.monotonic()
+        outcome, warnings = run_with(f"http://127.0.0.1:{silent.getsockname()[1]}", tmp_path, cache)
+        whole = time.monotonic() - began
+    worked = max(datetime.fromisoformat(r.started).timestamp() + r.seconds for r in outcome.results)
+    started = time.time() - whole
+    assert outcome.mirrored is None and len(warnings) == 1
+    assert whole - (worked - started) < 15 + 2  # the moment of the start is known to the second
+
+
+@pytest.mark.long
+def test_a_server_that_dies_is_caught_up_with(cache: Path, tmp_path: Path) -> None:
+    home, out = tmp_path / "home", tmp_path / "out"
+    home.mkdir()
+    connect(home)  # makes the database
+    with server(home, port=0) as (address, process):
+        port = int(address.rsplit(":", 1)[1])
+
+        def kill_soon() -> None:
+            client = connect(home)
+            while not client.search_runs([e.experiment_id for e in client.search_experiments()]):
+                time.sleep(0.05)
+            os.killpg(process.pid, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill_soon)
+        killer.start()
+        outcome, warnings = run_with(address, out, cache)
+        killer.join()
+    assert outcome.mirrored is None and len(warnings) == 1
+    with server(home, port=port):
+        sync(out, address)
+        assert everything(out, address) == everything_local(out)
+
+
+def everything_local(out: Path) -> dict[str, Any]:
+    sync(out)
+    return everything(out)
+
+
+@pytest.mark.parametrize("uri", ["mlruns", "127.0.0.1:5000"])
+def test_what_is_no_place_for_a_mirror_is_refused(uri: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="expected a tracking URI"):
+        check_uri(uri)
