@@ -56,8 +56,10 @@ class Cost(_Record):
     """Spent on scoring all that was learned so far."""
     cpu_seconds: float
     """Of both, on all cores."""
-    peak_bytes: int
-    """Of memory, so far in the run."""
+    learn_peak_bytes: int
+    """The most memory that the process had while it learned."""
+    evaluate_peak_bytes: int
+    """The most memory that the process had while it was judged."""
     samples_seen: int
     """So far in the run; a sample that is seen twice counts twice."""
 

@@ -12,10 +12,7 @@ import itertools
 import json
 import platform
 import re
-import resource
 import subprocess
-import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -24,6 +21,7 @@ from typing import Any
 
 from pmn_cl import __version__, registry
 from pmn_cl.checkpoints import Checkpoints, Kept
+from pmn_cl.clock import Clock
 from pmn_cl.errors import UserError
 from pmn_cl.journal import Event, Journal
 from pmn_cl.matching import VARIANT, variant_options
@@ -323,35 +321,6 @@ def _constant(training: Lesson, judged: Lesson) -> float:
     given = np.broadcast_to(answer, (len(judged.samples), *answer.shape))
     judged_by = judged.samples
     return task.score(given, judged_by.columns, judged_by.store.names)[task.metric]
-
-
-class Clock:
-    """What a turn costs; one that was cut off goes on from what it had cost."""
-
-    def __init__(self, spent: dict[str, float] | None = None) -> None:
-        before = spent or {"seconds": 0.0, "cpu": 0.0}
-        self._began = time.monotonic() - before["seconds"]
-        self._cpu = time.process_time() - before["cpu"]
-        self._learned = self._began
-
-    def spent(self) -> dict[str, float]:
-        """Return what to go on from."""
-        now, cpu = time.monotonic(), time.process_time()
-        return {"seconds": round(now - self._began, 3), "cpu": round(cpu - self._cpu, 3)}
-
-    def learned(self) -> None:
-        """Mark where learning ends and judging begins."""
-        self._learned = time.monotonic()
-
-    def cost(self) -> dict[str, float]:
-        """Return seconds and bytes by now."""
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return {
-            "learn_seconds": round(self._learned - self._began, 3),
-            "evaluate_seconds": round(time.monotonic() - self._learned, 3),
-            "cpu_seconds": round(time.process_time() - self._cpu, 3),
-            "peak_bytes": peak if sys.platform == "darwin" else 1024 * peak,
-        }
 
 
 def result_of(run: RunSpec, events: Sequence[Event]) -> Result:

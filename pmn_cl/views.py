@@ -81,7 +81,7 @@ def saved_views(results: Sequence[Result], parent: str, suffix: str = "") -> dic
             "charts": [
                 _bar("cost/whole run cpu_seconds"),
                 _bar("cost/samples_seen"),
-                _bar("cost/peak_bytes"),
+                _bar("cost/learn_peak_bytes"),
                 _scatter("cost/whole run cpu_seconds", "test/average"),
             ],
         },

@@ -27,7 +27,7 @@ def result(strategy: str, seed: int, matrix: list[list[float | None]], **changes
         "costs": [
             {
                 **{"learn_seconds": 1, "evaluate_seconds": 1, "cpu_seconds": 2},
-                **{"peak_bytes": 1, "samples_seen": 1},
+                **{"learn_peak_bytes": 1, "evaluate_peak_bytes": 1, "samples_seen": 1},
             }
         ]
         * count,

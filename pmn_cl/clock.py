@@ -1,0 +1,66 @@
+"""What the parts of a run cost: seconds, and memory at its highest."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from pathlib import Path
+
+_STATUS, _FORGET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+class Clock:
+    """What a turn costs; one that was cut off goes on from what it had cost."""
+
+    def __init__(self, spent: dict[str, float] | None = None) -> None:
+        before = spent or {"seconds": 0.0, "cpu": 0.0, "peak": 0}
+        self._began = time.monotonic() - before["seconds"]
+        self._cpu = time.process_time() - before["cpu"]
+        self._learned = self._began
+        self._peak = self._peak_before = int(before.get("peak", 0))
+        forget_peak()
+
+    def spent(self) -> dict[str, float]:
+        """Return what to go on from."""
+        now, cpu = time.monotonic(), time.process_time()
+        peak = max(self._peak_before, peak_bytes())
+        seconds = {"seconds": round(now - self._began, 3), "cpu": round(cpu - self._cpu, 3)}
+        return {**seconds, "peak": peak}
+
+    def learned(self) -> None:
+        """Mark where learning ends and judging begins."""
+        self._learned = time.monotonic()
+        self._peak = max(self._peak_before, peak_bytes())
+        forget_peak()
+
+    def cost(self) -> dict[str, float]:
+        """Return seconds and bytes by now."""
+        return {
+            "learn_seconds": round(self._learned - self._began, 3),
+            "evaluate_seconds": round(time.monotonic() - self._learned, 3),
+            "cpu_seconds": round(time.process_time() - self._cpu, 3),
+            "learn_peak_bytes": self._peak,
+            "evaluate_peak_bytes": peak_bytes(),
+        }
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process had since the peak was forgotten last.
+
+    Where the system cannot forget it (anywhere but on Linux), since the process began.
+    """
+    try:
+        lines = _STATUS.read_text("ascii").splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+    except (OSError, StopIteration, ValueError):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def forget_peak() -> None:
+    """Let the peak be what the process has now."""
+    try:
+        _FORGET.write_text("5", "ascii")  # proc(5): resets the peak resident set size
+    except OSError:
+        return
