@@ -19,6 +19,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from pmn_cl import __version__, registry
 from pmn_cl.checkpoints import Checkpoints, Kept
 from pmn_cl.clock import Clock
@@ -295,6 +297,7 @@ def _write_experience(
 def _facts(run: RunSpec, strategy: Strategy, lessons: dict[str, Any]) -> dict[str, Any]:
     """Return what is known of a run before it learns."""
     training = lessons["train"]
+    constants = [a.task.constant(a.samples.columns, a.samples.store.names) for a in training]
     return {
         "key": run.key,
         "options": strategy.options.model_dump(mode="json"),
@@ -302,7 +305,7 @@ def _facts(run: RunSpec, strategy: Strategy, lessons: dict[str, Any]) -> dict[st
         "metrics": [lesson.task.metric for lesson in training],
         "samples": {s: [len(lesson.samples) for lesson in some] for s, some in lessons.items()},
         "constant": {
-            split: [_constant(a, b) for a, b in zip(training, lessons[split], strict=True)]
+            split: [_constant(a, b) for a, b in zip(constants, lessons[split], strict=True)]
             for split in run.judged_on
             if split in lessons
         },
@@ -312,15 +315,13 @@ def _facts(run: RunSpec, strategy: Strategy, lessons: dict[str, Any]) -> dict[st
     }
 
 
-def _constant(training: Lesson, judged: Lesson) -> float:
+def _constant(answer: NDArray[Any], judged: Lesson) -> float:
     """Return what the best constant answer scores."""
     import numpy as np
 
-    samples, task = training.samples, training.task
-    answer = task.constant(samples.columns, samples.store.names)
-    given = np.broadcast_to(answer, (len(judged.samples), *answer.shape))
-    judged_by = judged.samples
-    return task.score(given, judged_by.columns, judged_by.store.names)[task.metric]
+    samples, task = judged.samples, judged.task
+    given = np.broadcast_to(answer, (len(samples), *answer.shape))
+    return task.score(given, samples.columns, samples.store.names)[task.metric]
 
 
 def result_of(run: RunSpec, events: Sequence[Event]) -> Result:

@@ -223,6 +223,7 @@ class Mirror:
         )
         self._ids: dict[str, str] = {}
         self._states: dict[str, str] = {}
+        self._sent: dict[str, int] = {}  # events of a run, by its id
         self._written: list[str] = []
         for run in self._find(f"tags.`{PARENT}` = '{self.parent}'"):
             self._ids[run.data.tags[RUN_KEY]] = run.info.run_id
@@ -303,16 +304,18 @@ class Mirror:
         from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
 
         params = [Param(name, value[:_LONGEST_PARAM]) for name, value in _params(result)]
-        points = [Metric(*point) for point in _points(result, events)]
+        points = [Metric(*p) for p in _points(result, events, self._sent.get(run, 0))]
         tags = [RunTag(name, value) for name, value in _tags(result).items()]
-        self.client.log_batch(run, params=params[:100], tags=tags)
-        for first in range(0, len(points), 1000):
-            self.client.log_batch(run, metrics=points[first : first + 1000])
-        if result.data:
+        first, *others = [points[n : n + 1000] for n in range(0, len(points), 1000)] or [[]]
+        self.client.log_batch(run, metrics=first, params=params[:100], tags=tags)
+        for more in others:
+            self.client.log_batch(run, metrics=more)
+        if result.data and run not in self._sent:
             facts = json.dumps({"digest": result.data})
             data = Dataset(result.stream, result.data[:36], "local", facts)
             context = [InputTag("mlflow.data.context", "training")]
             self.client.log_inputs(run, [DatasetInput(data, context)])
+        self._sent[run] = len(events)
         if result.status == "running":
             self.client.update_run(run, status="RUNNING")  # also one that was interrupted
             return
@@ -382,11 +385,16 @@ def _params(result: Result) -> Iterator[tuple[str, str]]:
         yield f"option.{name}", json.dumps(value)
 
 
-def _points(result: Result, events: Sequence[Event]) -> Iterator[tuple[str, float, int, int]]:
-    """Yield every number of a run: name, value, time in milliseconds, experience as step."""
+def _points(
+    result: Result, events: Sequence[Event], after: int = 0
+) -> Iterator[tuple[str, float, int, int]]:
+    """Yield every number of a run: name, value, time in milliseconds, experience as step.
+
+    What the first events say is left out, where that was sent before.
+    """
     done = [event for event in events if event["event"] == "experience"]
     primary = dict(zip(result.tasks, result.metrics, strict=True))
-    for event in done:
+    for event in (event for event in events[after:] if event["event"] == "experience"):
         at, step = int(1000 * event["time"]), result.tasks.index(event["tasks"][-1])
         for split, tasks in event["scores"].items():
             for task, metrics in tasks.items():
