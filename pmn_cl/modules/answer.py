@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from pmn_cl.errors import UserError
 from pmn_cl.modules.asking import Asking
-from pmn_cl.modules.caption import soft_sentence
+from pmn_cl.modules.caption import CHANCES
 from pmn_cl.modules.compositional import (
     ATTEND,
     RESIDUAL,
@@ -109,7 +110,7 @@ class AnswerModule(CompositionalModule):
         if k == "cnt":
             return None if self.plan.departures.own_question else s.question
         if k == "cap":
-            return None
+            return CHANCES
         if "attended" not in V:
             m = torch.stack([g[name][:, None] * V[name] for name in _MAPS if name in V]).sum(0)
             V["attended"] = env.attended(m)
@@ -150,13 +151,17 @@ class AnswerModule(CompositionalModule):
         heard: Tensor = self.R[part_name(k)](answer)
         return heard
 
-    def _listened(self, s: Reasoning, scores: Tensor, env: Environment) -> Tensor:
+    def _listened(self, s: Reasoning, sentence: Tensor, env: Environment) -> Tensor:
         """R_{cap→vqa}: attend over the words of the caption, as far as it goes."""
 
         def heard() -> tuple[Tensor, Tensor, Tensor]:
-            sentence = soft_sentence(scores)  # (B, T, vocabulary)
-            words = sentence @ self.words.weight  # (B, T, word)
-            return sentence.sum(2) == 0, words, self.listen.project(words)
+            # Sentence times words, both turned round: the same product, and for thousands of
+            # words a faster one, with its gradient.
+            words = self.words.weight.T.contiguous() @ sentence.flatten(0, 1).T
+            words = words.T.contiguous().view(*sentence.shape[:2], -1)  # (B, T, word)
+            # The first word counts even where hard gates left zeros: no softmax over nothing.
+            silent = pad(sentence[:, 1:].sum(2) == 0, (1, 0))
+            return silent, words, self.listen.project(words)
 
         # The caption is the same at every step: only what is listened for changes. Behind hard
         # gates, who hears it changes, too.

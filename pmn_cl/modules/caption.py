@@ -24,6 +24,7 @@ from pmn_cl.modules.task_module import Plan, TaskModule
 LONGEST = 16  # T, in words with the end mark
 START, END = 1, 2  # the numbers of the marks in every caption vocabulary; 0 is padding
 GREEDY = "greedy"  # the query of who wants one sentence rather than soft words
+CHANCES = "chances"  # the query of who wants soft words as distributions rather than scores
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class CaptionModule(CompositionalModule):
 
     It answers with the scores of the words (B, T, vocabulary), zero after the sentence's end.
     Callers ask with nothing, and each word is heard softly by the next step, so that gradient
-    flows; people and metrics want the likeliest word each time (``GREEDY``).
+    flows; or for what they make of the scores, the words' chances (``CHANCES``). People and
+    metrics want the likeliest word each time (``GREEDY``).
     """
 
     task, vocabulary, hears = "cap", ("caption words",), ("words",)
@@ -71,10 +73,12 @@ class CaptionModule(CompositionalModule):
 
     def forward(self, query: Tensor | str | None, env: Environment) -> Tensor:
         """Tell; what callers hear depends on the scene alone, and is remembered."""
-        if query is not None:
-            return super().forward(query, env)
         told = super().forward
-        return env.recall(self, "soft", lambda seen: told(None, seen))
+        if query is None:
+            return env.recall(self, "soft", lambda seen: told(None, seen))
+        if isinstance(query, str) and query == CHANCES:
+            return env.recall(self, CHANCES, lambda seen: soft_sentence(told(None, seen)))
+        return told(query, env)
 
     def steps(self, env: Environment) -> int:
         """T = 16."""

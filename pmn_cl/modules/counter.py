@@ -27,12 +27,13 @@ class MonotoneFunction(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Apply f to every element."""
         rise = self.weight.abs() / self.weight.abs().sum()
-        heights = pad(rise.cumsum(0), (1, 0))
+        heights = rise.cumsum(0) - rise  # where each segment begins
         place = x.clamp(0, 1) * _SEGMENTS
         # Clamped as a whole number: not-a-number must come out as such, not as a wild index.
-        segment = place.detach().long().clamp(0, _SEGMENTS - 1)
-        value: Tensor = heights[segment] + (place - segment) * rise[segment]
-        return value
+        segment = place.detach().int().clamp(0, _SEGMENTS - 1)
+        chosen = segment.flatten()
+        start, slope = (line.index_select(0, chosen).view_as(x) for line in (heights, rise))
+        return torch.addcmul(start, slope, place - segment)
 
 
 class Counter(nn.Module):
@@ -73,11 +74,12 @@ class Counter(nn.Module):
     def _duplicates(self, a: Tensor, A: Tensor, D: Tensor) -> Tensor:
         """Return r (n, K): how many boxes are alike, and so show the same object."""
         f = self.f
-        X = f[3](A) * f[4](D)
-        alike = f[2](1 - (X[:, :, :, None] - X[:, :, None, :]).abs()).prod(dim=1)  # over k
-        alike = alike * f[2](1 - (a[:, :, None] - a[:, None, :]).abs())
-        r: Tensor = alike.sum(2)
-        return r
+        X = f[3](A) * f[4](D)  # symmetric, as what follows is: each two boxes are compared once
+        i, j = torch.triu_indices(self.objects, self.objects, offset=1, device=a.device)
+        apart = X.index_select(1, i) - X.index_select(1, j)  # (n, pairs, K)
+        alike = f[2](1 - apart.abs()).prod(dim=2)
+        alike = alike * f[2](1 - (a[:, i] - a[:, j]).abs())
+        return torch.ones_like(a).index_add(1, i, alike).index_add(1, j, alike)  # itself, others
 
     def _one_hot(self, count: Tensor) -> Tensor:
         """Spread a count over its two neighbouring whole numbers (n, objects + 1)."""

@@ -72,8 +72,10 @@ class TaskModule(nn.Module, ABC):
     @property
     def identity(self) -> str | None:
         """Return a digest of the module and of all that it calls; none while one of them learns."""
+        if self._frozen is None:
+            return None
         below = [(name, callee.identity) for name, callee in sorted(self.callees.items())]
-        if self._frozen is None or any(identity is None for _, identity in below):
+        if any(identity is None for _, identity in below):
             return None
         return _hash(self._frozen, below)
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from pmn_cl.modules.caption import soft_sentence
 from pmn_cl.modules.compositional import ATTEND, RESIDUAL
 from pmn_cl.modules.environment import Environment
 from pmn_cl.modules.network import ModuleNetwork
@@ -71,7 +70,7 @@ def _said(call: Call, network: ModuleNetwork, env: Environment, names: Names) ->
         outputs = callee.outputs(answer, env)[0].softmax(0)
         return f" → {_best(outputs, names['counts'])}"
     if call.callee == "cap":
-        words = soft_sentence(answer)[0].argmax(1).cpu().numpy()
+        words = answer[0].argmax(1).cpu().numpy()
         return f' → "{words_to_text(words, names["caption words"])}"'
     return ""
 

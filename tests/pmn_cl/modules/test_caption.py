@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from pmn_cl.modules import caption
-from pmn_cl.modules.caption import END, GREEDY, START, soft_sentence
+from pmn_cl.modules.caption import CHANCES, END, GREEDY, START, soft_sentence
 from pmn_cl.modules.environment import Environment
 from pmn_cl.modules.sizes import SIZES
 from pmn_cl.modules.task_module import Plan
@@ -213,6 +213,24 @@ def test_soft_sentences_are_distributions_until_the_end_mark() -> None:
     assert found[0, 1, END].item() == pytest.approx(sure)  # the mark itself is heard
     assert found.sum(2).tolist() == pytest.approx(np.array([[1, 1, 0, 0], [1, 1, 1, 1]]), abs=1e-6)
     assert found[1, :, 3].tolist() == pytest.approx([sure] * 4)
+
+
+def test_asked_for_chances_it_answers_with_soft_sentences(
+    plan: Plans, modules: Modules, batch: Batch
+) -> None:
+    ends = 0
+    for seed in range(4):
+        cap, env = modules(plan(), seed=seed)["cap"], Environment.of(batch(seed=seed))
+        scores, found = (cap(query, env).detach().numpy() for query in (None, CHANCES))
+        for b in range(3):
+            over = False
+            for t in range(LONGEST):
+                odds = np.exp(scores[b, t])
+                expected = np.zeros(WORDS) if over else odds / odds.sum()
+                assert found[b, t] == pytest.approx(expected, abs=1e-6)
+                over = over or scores[b, t].argmax() == END
+            ends += over
+    assert 0 < ends < 12  # both kinds were seen
 
 
 def test_padding_changes_nothing(

@@ -101,6 +101,21 @@ def test_sums_and_products_at_every_width(width: int) -> None:
         assert products(key, vectors)[b].tolist() == pytest.approx(dots)
 
 
+@pytest.mark.parametrize("learns", [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize("width", [3, 257])
+def test_gradients_of_products_are_those_of_finite_differences(
+    width: int, learns: tuple[bool, bool]
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((2, width), (2, 3, width))
+    drawn = [torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in shapes]
+    key, vectors = (x.requires_grad_(needed) for x, needed in zip(drawn, learns, strict=True))
+    assert torch.autograd.gradcheck(products, (key, vectors), fast_mode=True)
+    assert torch.autograd.gradgradcheck(products, (key, vectors), fast_mode=True)
+    products(key, vectors).sum().backward()
+    assert [x.grad is not None for x in (key, vectors)] == list(learns)
+
+
 def test_rows_are_the_environments_of_some_samples(batch: Batch) -> None:
     env = Environment.of(batch(), trace=Trace())
     env.once(env_owner := Owner(), "x", lambda: torch.zeros(3))
