@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -46,8 +46,10 @@ def storing(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def held(folder: Path, what: str, patience: float = 5.0) -> Iterator[None]:
-    """Hold a folder alone; after some waiting, say who holds it.
+def held(
+    folder: Path, what: str, patience: float = 5.0, waiting: Callable[[], None] | None = None
+) -> Iterator[None]:
+    """Hold a folder alone; after some waiting, in which ``waiting`` is called, say who holds it.
 
     The system lets go of it when the process ends, however it ends.
     """
@@ -58,6 +60,8 @@ def held(folder: Path, what: str, patience: float = 5.0) -> Iterator[None]:
         while not _locked(file.fileno()):
             if time.monotonic() > deadline:
                 raise UserError(f"{folder}: {what} is in use by {_holder(folder)}")
+            if waiting is not None:
+                waiting()
             time.sleep(0.05)
         mine = {"process": os.getpid(), "host": socket.gethostname(), "since": time.ctime()}
         with suppress(OSError):  # on a full disk it is held all the same

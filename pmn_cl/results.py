@@ -7,13 +7,14 @@ is the matrix R[i][j] (task j after experience i); everything else about scores 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pmn_cl import scores
-from pmn_cl.errors import UserError
+from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.files import write_whole
 
 VERSION: Literal[1] = 1
@@ -45,6 +46,19 @@ class Failure(_Record):
     """What went wrong, and what to do about it."""
     traceback: str | None = None
     """The file that holds it, beside the result."""
+
+
+class Asked(_Record):
+    """What a run was asked for, in the stream's own words: with `spec`, enough to run it again."""
+
+    options: dict[str, Any]
+    """Of the strategy, as given: a default that is spelt out may mean something else."""
+    matched: list[dict[str, Any]]
+    """What the stream says of the strategy that a `matched-` variant is to be as large as."""
+    judged_on: list[str]
+    """The splits that it was to be scored on, as far as the world has them."""
+    judged_at_end: bool
+    """Whether it was to be scored after the whole stream alone."""
 
 
 class Cost(_Record):
@@ -91,10 +105,14 @@ class Result(_Record):
     """Percent of the usual training."""
     threads: int
     """Of torch."""
+    device: str | None = None
+    """That it was computed on; null in records from before it was kept."""
     options: dict[str, Any]
     """Of the strategy, all of them."""
     spec: dict[str, Any]
     """World and tasks, as the stream has them."""
+    asked: Asked | None = None
+    """What else decides the result; null in records from before it was kept."""
     tasks: list[str]
     """In the order in which they are learned."""
     metrics: list[str]
@@ -168,25 +186,15 @@ def write_result(result: Result, folder: Path) -> Path:
 def read_result(path: Path) -> Result:
     """Read a result; what is cut short, another run's, of another version or none is refused."""
     try:
-        found = json.loads(path.read_text("utf-8"))
+        text = path.read_bytes()
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise UserError(
-            f"{path}: is no whole result: it ends too early or is no JSON; {_MAKE_AGAIN}"
-        ) from None
-    version = found.get("version") if isinstance(found, dict) else None
-    if version != VERSION:
-        raise UserError(
-            f"{path}: is a result of version {version}, expected {VERSION}; "
-            f"read it with the pmn-bench that wrote it, or {_MAKE_AGAIN}"
-        )
     try:
-        result = Result.model_validate(found, strict=True)
+        result = Result.model_validate_json(text, strict=True)
     except ValidationError as error:
-        where = ".".join(map(str, error.errors()[0]["loc"]))
-        said = error.errors()[0]["msg"]
-        raise UserError(f"{path}: is no result: {where}: {said}; {_MAKE_AGAIN}") from None
+        raise _no_result(path, text, error) from None
+    if "version" not in result.model_fields_set:
+        raise _other_version(path, None)
     if result.key != (folder := path.absolute().parent.name):
         raise UserError(
             f"{path}: is the result of {result.key}, expected that of {folder}, like its folder; "
@@ -195,11 +203,58 @@ def read_result(path: Path) -> Result:
     return result
 
 
+def _no_result(path: Path, text: bytes, error: ValidationError) -> UserError:
+    """Return what is wrong with a file that is no result of this version."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return UserError(
+            f"{path}: is no whole result: it ends too early or is no JSON; {_MAKE_AGAIN}"
+        )
+    version = found.get("version") if isinstance(found, dict) else None
+    if version != VERSION:
+        return _other_version(path, version)
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    return UserError(f"{path}: is no result: {where}: {first['msg']}; {_MAKE_AGAIN}")
+
+
+def _other_version(path: Path, version: object) -> UserError:
+    return UserError(
+        f"{path}: is a result of version {version}, expected {VERSION}; "
+        f"read it with the pmn-bench that wrote it, or {_MAKE_AGAIN}"
+    )
+
+
 def read_results(folder: Path) -> list[Result]:
     """Return the results of all runs in a folder, in the order of their keys."""
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder of results")
     return [read_result(path) for path in sorted(folder.glob(f"*/{RESULT}"))]
+
+
+def chosen(
+    results: Sequence[Result],
+    *,
+    strategies: Collection[str] = (),
+    seeds: Collection[int] = (),
+    fractions: Collection[float] = (),
+    statuses: Collection[str] = (),
+) -> list[Result]:
+    """Return the results of some strategies (with or without variant), seeds, …; or of all."""
+    known = dict.fromkeys(name for result in results for name in (result.strategy, result.name))
+    for name in strategies:
+        if name not in known:
+            there = ", ".join(known) or "none"
+            raise UserError(f"no results of {name!r}, only of {there}{did_you_mean(name, known)}")
+    return [
+        result
+        for result in results
+        if (not strategies or {result.strategy, result.name} & {*strategies})
+        and (not seeds or result.seed in seeds)
+        and (not fractions or result.fraction in fractions)
+        and (not statuses or result.status in statuses)
+    ]
 
 
 def result_schema() -> dict[str, Any]:

@@ -10,29 +10,26 @@ import datetime
 import hashlib
 import itertools
 import json
-import platform
 import re
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
-from pmn_cl import __version__, registry
+from pmn_cl import registry
 from pmn_cl.checkpoints import Checkpoints, Kept
 from pmn_cl.clock import Clock
 from pmn_cl.errors import UserError
 from pmn_cl.journal import Event, Journal
 from pmn_cl.matching import VARIANT, variant_options
+from pmn_cl.provenance import code_revision, versions
 from pmn_cl.results import Result, Row
 from pmn_cl.spec import StreamSpec, strategy_options
 from pmn_cl.strategy import Lesson, Progress, Strategy
 
 SPLITS = ("test", "novel")  # that results are about
-_PACKAGES = ("torch", "avalanche-lib", "numpy", "scikit-learn", "tensordict")
 
 
 @dataclass(frozen=True)
@@ -45,6 +42,9 @@ class RunSpec:
     options: dict[str, Any]  # as given
     seed: int
     judged_on: tuple[str, ...] = SPLITS  # the splits that it is scored on
+    judged_at_end: bool = False  # not after every experience
+    # A folder of modules that other runs have learned or will: it changes costs, but no score.
+    reuse: str | None = None
 
     @property
     def key(self) -> str:
@@ -64,11 +64,19 @@ class RunSpec:
         matters = {"world", "tasks", "fraction", "budget", "threads"}
         stream = self.stream.model_dump(include=matters, exclude_defaults=True)
         given = {"strategy": self.strategy, "variant": self.variant, "options": self.options}
-        judged = {} if self.judged_on == SPLITS else {"judged_on": self.judged_on}
-        other = self.variant.removeprefix(VARIANT)
-        matched = [s for s in self.stream.strategies if s["name"] == other != self.variant]
-        model = {"matched": matched} if matched else {}
+        judged: dict[str, Any] = {}
+        if self.judged_on != SPLITS:
+            judged["judged_on"] = self.judged_on
+        if self.judged_at_end:
+            judged["judged_at_end"] = True
+        model = {"matched": self.matched} if self.matched else {}
         return {**stream, **given, "seed": self.seed, **judged, **model}
+
+    @property
+    def matched(self) -> list[dict[str, Any]]:
+        """Return what the stream says of the strategy that the variant is to be as large as."""
+        other = self.variant.removeprefix(VARIANT)
+        return [s for s in self.stream.strategies if s["name"] == other != self.variant]
 
 
 def plan_runs(
@@ -184,13 +192,15 @@ def carry_out(
 
     strategy = make_strategy(run, training, device=device, on_progress=tell)
     strategy.on_step = lambda: keeper.after_step(strategy)
+    if run.reuse is not None:
+        strategy.reuse(Path(run.reuse), keeper.between)
     turns = _turns(strategy, training, validation)
     kept = checkpoints.read()
     _check_same(run, journal, stream.store.digest, kept)
     if kept is not None:
         strategy.restore(kept.state, [a for taught, _ in turns[: kept.done] for a in taught])
         keeper.done, keeper.clock = kept.done, Clock(kept.spent)
-    journal.write("started", **_facts(run, strategy, lessons))
+    journal.write("started", device=device, **_facts(run, strategy, lessons))
     for taught, chosen_on in turns[keeper.done :]:
         keeper.between()
         strategy.learn_all(taught, chosen_on)
@@ -201,7 +211,7 @@ def carry_out(
             split: {
                 lesson.task.name: _score(strategy, lesson, keeper)
                 for lesson in lessons[split]
-                if lesson.task.name in seen
+                if lesson.task.name in seen and (keeper.done == len(turns) or not run.judged_at_end)
             }
             for split in run.judged_on
             if split in lessons
@@ -354,6 +364,13 @@ def result_of(run: RunSpec, events: Sequence[Event]) -> Result:
             **run.stream.model_dump(include={"fraction", "budget", "threads"}),
             "options": facts.get("options", run.options),
             "spec": run.stream.model_dump(include={"world", "tasks"}),
+            "asked": {
+                "options": run.options,
+                "matched": run.matched,
+                "judged_on": list(run.judged_on),
+                "judged_at_end": run.judged_at_end,
+            },
+            "device": facts.get("device"),
             "tasks": tasks,
             "metrics": metrics,
             "scores": {split: [row(event, split) for event in done] for split in splits},
@@ -381,20 +398,3 @@ def result_of(run: RunSpec, events: Sequence[Event]) -> Result:
 def _moment(seconds: float) -> str:
     moment = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
     return moment.isoformat(timespec="seconds")
-
-
-def versions() -> dict[str, str]:
-    """Return the versions that numbers may depend on."""
-    found = {"pmn-cl": __version__, "python": platform.python_version()}
-    return found | {name: metadata.version(name) for name in _PACKAGES}
-
-
-def code_revision() -> str | None:
-    """Return the revision of this code, where it is a git checkout; "+" says it was changed."""
-    here = Path(__file__).parent
-    asked = ["git", "-C", str(here), "describe", "--always", "--abbrev=40", "--dirty=+"]
-    try:
-        found = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return found.stdout.strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -81,6 +82,14 @@ class Samples:
     def columns(self) -> Mapping[str, NDArray[Any]]:
         """Return the columns of these samples, read when used."""
         return _Columns(self)
+
+
+def digest_of_samples(samples: Samples) -> str:
+    """Return a digest of which samples these are; the store says what they are."""
+    whole = hashlib.sha256(np.ascontiguousarray(samples.rows).tobytes())
+    for name in sorted(samples.added):
+        whole.update(np.ascontiguousarray(samples.added[name]).tobytes())
+    return whole.hexdigest()
 
 
 class _Columns(Mapping[str, NDArray[Any]]):

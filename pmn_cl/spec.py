@@ -273,6 +273,18 @@ def _check_strategy(given: dict[str, Any], where: Loc) -> list[Problem]:
     return problems
 
 
+def call_lists(spec: StreamSpec) -> dict[str, list[str]]:
+    """Return what each task's module may call, by the tasks' own names, in the stream's order."""
+    lists: dict[str, list[str]] = {}
+    levels: dict[str, int] = {}
+    for item in spec.tasks:
+        task: type[Task] = registry.find(item.task, registry.TASKS, "task", Task)
+        usual = [name for name in task.calls if levels.get(name, task.level) < task.level]
+        lists[task.name] = usual if item.calls is None else list(item.calls)
+        levels[task.name] = task.level
+    return lists
+
+
 def strategy_options(name: str) -> type[BaseModel]:
     """Return the class of a strategy's options, without importing what takes long."""
     if name in registry.STRATEGY_OPTIONS:

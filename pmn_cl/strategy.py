@@ -97,6 +97,12 @@ class Strategy(ABC):
         Nothing may be learned from its samples here.
         """
 
+    def reuse(self, folder: Path, waiting: Callable[[], None] | None = None) -> None:  # noqa: B027
+        """Take from a folder what other runs have learned in the same way, where that is possible.
+
+        ``waiting`` is called again and again while another run learns what this one needs.
+        """
+
     @abstractmethod
     def learn(self, lesson: Lesson, validation: Lesson) -> None:
         """Learn the next task of the stream; choices are made on validation samples."""

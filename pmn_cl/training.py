@@ -20,6 +20,7 @@ class TrainingSettings(BaseModel):
     batch_size: int = Field(ge=1)
     epochs: int = Field(ge=1)
     least_steps: int = Field(default=0, ge=0)  # small fractions get more epochs, up to this
+    patience: int = Field(default=0, ge=0)  # validations in a row without a gain; 0: go on
     schedule: Literal["constant", "cosine"] = "constant"
     warmup: int = Field(default=0, ge=0)  # steps
     clip: float | None = Field(default=None, gt=0)  # the gradient's norm
@@ -45,6 +46,7 @@ class TrainingChanges(BaseModel):
     batch_size: int | None = Field(default=None, ge=1)
     epochs: int | None = Field(default=None, ge=1)
     least_steps: int | None = Field(default=None, ge=0)
+    patience: int | None = Field(default=None, ge=0)
     schedule: Literal["constant", "cosine"] | None = None
     warmup: int | None = Field(default=None, ge=0)
     clip: float | None = Field(default=None, gt=0)

@@ -31,6 +31,7 @@ class PmnOptions(NetworkOptions):
     """What a stream's YAML may say about PMN; the defaults are for the embedded world."""
 
     gates: Gates = Gates()
+    gates_of: list[str] = Field(default_factory=list)  # tasks whose modules have them; []: all
     departures: Departures = Departures()  # what is not said here is as the size has it
     # How M_vqa comes by its question encoder, Ω and Q→rel: "copies" starts from M_cnt's and
     # leaves M_cnt as it is; "shared" uses M_cnt's own and trains them on, as the paper does.

@@ -19,13 +19,16 @@ from pmn_cl import registry
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.modules import library
 from pmn_cl.modules.answer import AnswerModule
+from pmn_cl.modules.cache import ModuleCache
 from pmn_cl.modules.count import CountModule
 from pmn_cl.modules.environment import Memory
 from pmn_cl.modules.network import ModuleNetwork
 from pmn_cl.modules.relation import RelationQuery, relation_code
-from pmn_cl.modules.sizes import DEPARTURES, SIZES, Departures, WorldShape
+from pmn_cl.modules.sizes import DEPARTURES, SIZES, Departures, Gates, WorldShape
 from pmn_cl.modules.task_module import Plan, TaskModule
-from pmn_cl.strategy import Lesson, Progress
+from pmn_cl.provenance import code_revision, versions
+from pmn_cl.samples import digest_of_samples
+from pmn_cl.strategy import Lesson, Progress, State
 from pmn_cl.tasks import Task
 from strategies.controls import shuffled
 from strategies.options import PmnOptions
@@ -53,6 +56,7 @@ class Progressive(TaskTemplate):
         self.departures = Departures.model_validate(changed)
         self.memory = Memory() if self.options.memory else None
         self.network = ModuleNetwork(self.memory)
+        self.module_cache: ModuleCache | None = None
         self.cards: dict[str, library.Card] = {}
         files = [path for given in self.options.start_from for path in _module_files(given)]
         cards = {path: library.read_card(path) for path in files}
@@ -72,7 +76,8 @@ class Progressive(TaskTemplate):
     def expect(self, lessons: Sequence[Lesson]) -> None:
         """Refuse options that name a task which nobody knows."""
         known = list(dict.fromkeys([*registry.TASKS, *(lesson.task.name for lesson in lessons)]))
-        for option in ("supervise", "finetune", "modules", "widths", "untrained", "shuffled"):
+        named = ("supervise", "finetune", "modules", "widths", "untrained", "shuffled", "gates_of")
+        for option in named:
             for name in getattr(self.options, option):
                 if name not in known:
                     raise UserError(
@@ -84,7 +89,7 @@ class Progressive(TaskTemplate):
         """Build the module of a task on top of those it calls."""
         self._tasks[lesson.task.name] = lesson.task
         callees = {name: self.network[name] for name in self.calls(lesson)}
-        known = self._known_module(lesson, callees)
+        known = self._known_module(lesson, callees) or self._learned_elsewhere(lesson, callees)
         if known is not None:
             self.network.add(lesson.task.name, known)
             self._learning = nn.ModuleList()
@@ -126,6 +131,9 @@ class Progressive(TaskTemplate):
             assert isinstance(module, TaskModule)
             module.freeze()
         self._write_cards(lesson)
+        if self.module_cache is not None and self._learning:
+            name = lesson.task.name
+            self.module_cache.keep(self.network[name], self.cards[name])
 
     def _write_cards(self, lesson: Lesson) -> None:
         """Write the cards of the modules that learned."""
@@ -215,6 +223,61 @@ class Progressive(TaskTemplate):
         self.cards[card.task] = card
         return library.load(path, {**callees, **self._tuned_callees(card, callees)})
 
+    def _learned_elsewhere(
+        self, lesson: Lesson, callees: Mapping[str, TaskModule]
+    ) -> TaskModule | None:
+        """Return the module that another run has learned in just the way that this one would."""
+        name, cache = lesson.task.name, self.module_cache
+        if cache is None or (name == "vqa" and self.options.finetune):
+            return None  # what changes other modules is not a module alone
+        path = cache.find(self._recipe(lesson, callees))
+        if path is None:
+            return None
+        cache.taken.append(name)
+        self.cards[name] = library.read_card(path)
+        self.validation_scores[name] = self.cards[name].score or 0.0
+        return library.load(path, callees)
+
+    def _recipe(self, lesson: Lesson, callees: Mapping[str, TaskModule]) -> dict[str, Any]:
+        """Return all that decides what a task's module comes to."""
+        name, options, plan = lesson.task.name, self.options, self._plan(lesson)
+        kind = self._module_class(lesson)
+        return {
+            **{"task": name, "seed": self.seed, "budget": self.budget, "device": self.device.type},
+            **{"data": lesson.samples.store.digest, "samples": digest_of_samples(lesson.samples)},
+            "module": f"{kind.__module__}:{kind.__qualname__}",
+            "sizes": asdict(plan.sizes),
+            "gates": plan.gates.model_dump() if callees else None,
+            "departures": plan.departures.model_dump(),
+            "settings": self.settings[name].model_dump(),
+            "callees": {callee: module.identity for callee, module in callees.items()},
+            "supervision": options.supervision if name in options.supervise else None,
+            **{"untrained": name in options.untrained, "shuffled": name in options.shuffled},
+            "asking": options.asking if name == "vqa" else None,
+            **{"threads": torch.get_num_threads(), "versions": versions()},
+            "code": code_revision(),
+        }
+
+    def reuse(self, folder: Path, waiting: Callable[[], None] | None = None) -> None:
+        """Take modules that other runs have learned in the same way, and leave ours to them."""
+        self.module_cache = ModuleCache(folder, waiting)
+
+    def state(self) -> State:
+        """Return what the template does, and which modules were learned by other runs."""
+        tensors, facts = super().state()
+        taken = [] if self.module_cache is None else self.module_cache.taken
+        return State(tensors, {**facts, "taken": list(taken)})
+
+    def restore(self, state: State, done: Sequence[Lesson]) -> None:
+        """Go back to a state; modules that were learned by then count as they did."""
+        super().restore(state, done)
+        if self.module_cache is not None:
+            self.module_cache.taken = list(state.facts["taken"])
+
+    def details(self) -> dict[str, float]:
+        """Say how many modules were learned by other runs."""
+        return {} if self.module_cache is None else {"modules_reused": len(self.module_cache.taken)}
+
     def _tuned_callees(
         self, card: library.Card, callees: Mapping[str, TaskModule]
     ) -> dict[str, TaskModule]:
@@ -236,7 +299,8 @@ class Progressive(TaskTemplate):
         sizes = SIZES[self.options.size]
         if lesson.task.name in self.options.widths:
             sizes = self.options.widths[lesson.task.name].of(sizes)
-        return Plan(shape, sizes, self.options.gates, self.departures)
+        usual = self.options.gates_of and lesson.task.name not in self.options.gates_of
+        return Plan(shape, sizes, Gates() if usual else self.options.gates, self.departures)
 
     def _module_class(self, lesson: Lesson) -> type[TaskModule]:
         name = lesson.task.name

@@ -89,6 +89,7 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         self._told = 0.0  # when progress was last told
         self._resuming: State | None = None
         self._best: tuple[dict[str, float], dict[str, Tensor]] | None = None
+        self._since_best = 0  # validations
         with warnings.catch_warnings():  # we score by ourselves, which Avalanche warns of
             warnings.filterwarnings("ignore", "No loggers specified")
             SupervisedTemplate.__init__(
@@ -204,6 +205,7 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
             facts["task"] = self._lesson().task.name
             tensors |= under("optimizer", optimizer_tensors(self.optimizer))
             if self._best is not None:
+                facts["since_best"] = self._since_best
                 facts["best"], best = self._best
                 tensors |= under("best", best)
         return State(copied(tensors), facts)
@@ -230,6 +232,7 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         load_optimizer(self.optimizer, part("optimizer", tensors))
         if "best" in facts:
             self._best = dict(facts["best"]), part("best", tensors)
+            self._since_best = facts["since_best"]
         self.samples_seen = facts["samples_seen"]
         self.load_extra_state(part("extra", tensors))
         set_clock(self.clock, facts["clock"])
@@ -278,7 +281,7 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         torch.manual_seed(task_seed(self.seed, name))
         self.lessons[lesson.task_label] = self._taught = lesson
         self.train_mb_size = self.settings[name].batch_size
-        self._best = None
+        self._best, self._since_best = None, 0
         self.look_at(lesson)
         self.plan(lesson)
         super()._before_training_exp(**kwargs)
@@ -380,6 +383,8 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         if self._resuming is not None:
             self._resume()
         self.train_epochs = self.epochs - self.clock.train_exp_epochs
+        if self._out_of_patience():  # and then cut off
+            self.train_epochs = 0
         super()._train_exp(experience, eval_streams=[], **kwargs)
 
     def _after_training_iteration(self, **kwargs: Any) -> None:
@@ -402,10 +407,32 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
 
     def _after_training_epoch(self, **kwargs: Any) -> None:
         super()._after_training_epoch(**kwargs)
+        if self.clock.train_exp_epochs % self._epochs_between() and not self._is_over():
+            return
         lesson, scores = self._lesson(), self.validate()
         if scores and (self._best is None or self.better(scores, self._best[0])):
             self._best = scores, copy.deepcopy(self.learning(lesson).state_dict())
+            self._since_best = 0
+        elif scores:
+            self._since_best += 1
+        if self._out_of_patience():
+            self.stop_training()
         self._tell(scores.get(lesson.task.name))
+
+    def _is_over(self) -> bool:
+        return bool(self.clock.train_exp_iterations >= self.steps)
+
+    def _epochs_between(self) -> int:
+        """Return how many epochs lie between two validations.
+
+        Few samples mean many short epochs; as many validations as usual are enough.
+        """
+        usual = self.settings[self._lesson().task.name].epochs * max(1.0, self.budget / 100)
+        return max(1, math.ceil(self.epochs / usual))
+
+    def _out_of_patience(self) -> bool:
+        patience = self.settings[self._lesson().task.name].patience
+        return 0 < patience <= self._since_best
 
     def better(self, scores: Mapping[str, float], best: Mapping[str, float]) -> bool:
         """Whether an epoch is better than the best so far."""

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from jsonschema import Draft202012Validator, ValidationError
 
+from pmn_cl.cli import main
 from pmn_cl.driver import Driver
 from pmn_cl.errors import UserError
 from pmn_cl.results import (
@@ -18,6 +20,7 @@ from pmn_cl.results import (
     SCHEMA,
     VERSION,
     Result,
+    chosen,
     read_result,
     read_results,
     result_schema,
@@ -138,6 +141,72 @@ def test_a_folder_gives_its_results_by_key_and_leaves_earlier_ones_out(tmp_path:
     assert (tmp_path / "a" / RESULT).exists()
 
 
+def test_an_older_record_says_nothing_of_what_was_not_kept_then(tmp_path: Path) -> None:
+    path = put(result(), tmp_path)
+    found = json.loads(path.read_text("utf-8"))
+    assert found.pop("asked", 1) is None and found.pop("device", 1) is None
+    path.write_text(json.dumps(found), "utf-8")
+    assert read_result(path) == result()
+
+
+@pytest.mark.parametrize("text", [b"", b"\xff", b"[]", b"null", b'"result"', b"1"])
+def test_what_is_no_object_is_no_result(text: bytes, tmp_path: Path) -> None:
+    path = put(result(), tmp_path)
+    path.write_bytes(text)
+    with pytest.raises(UserError, match=r"is no whole result|is a result of version None"):
+        read_result(path)
+
+
+def several() -> list[Result]:
+    return [
+        result(key="a", strategy="pmn", seed=0),
+        result(key="b", strategy="pmn", seed=1, fraction=10.0),
+        result(key="c", strategy="pmn", variant="equal gates", seed=0, status="failed"),
+        result(key="d", strategy="pnn", seed=1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "keys"),
+    [
+        ({}, "abcd"),
+        ({"strategies": ["pmn"]}, "abc"),
+        ({"strategies": ["pmn (equal gates)", "pnn"]}, "cd"),
+        ({"seeds": [1]}, "bd"),
+        ({"seeds": [0, 1], "fractions": [100]}, "acd"),
+        ({"statuses": ["failed", "running"]}, "c"),
+        ({"strategies": ["pmn"], "seeds": [1], "statuses": ["completed"]}, "b"),
+        ({"seeds": [7]}, ""),
+    ],
+)
+def test_some_results_are_chosen(asked: dict[str, Any], keys: str) -> None:
+    assert "".join(found.key for found in chosen(several(), **asked)) == keys
+
+
+def test_an_unknown_strategy_cannot_be_chosen() -> None:
+    with pytest.raises(UserError, match=r"no results of 'pmm', only of pmn, .*mean 'pmn'"):
+        chosen(several(), strategies=["pmm"])
+
+
+def test_commands_take_some_of_the_results(tmp_path: Path) -> None:
+    for one in several():
+        put(one, tmp_path)
+
+    def keys(*given: str) -> list[str]:
+        done = CliRunner().invoke(main, ["results", str(tmp_path), "--json", *given])
+        assert done.exit_code == 0, done.output
+        return [one["key"] for one in json.loads(done.stdout)]
+
+    assert keys() == ["a", "b", "c", "d"]
+    assert keys("--seed", "1", "--strategy", "pmn", "--strategy", "pnn") == ["b", "d"]
+    assert keys("--status", "completed", "--fraction", "10") == ["b"]
+    compare = ["compare", str(tmp_path)]
+    mixed = CliRunner().invoke(main, compare)
+    assert mixed.exit_code == 2 and "several settings" in mixed.stderr
+    alike = CliRunner().invoke(main, [*compare, "--fraction", "100", "--strategy", "pmn"])
+    assert alike.exit_code == 0 and "pmn" in alike.stdout and "pnn" not in alike.stdout
+
+
 def test_a_run_that_ended_before_it_began_has_no_measures() -> None:
     empty = result(status="failed", tasks=[], metrics=[], scores={}, constant={})
     assert set(empty.summary().values()) == {None}
@@ -213,6 +282,7 @@ def test_real_results_keep_to_the_schema(status: str, real: dict[str, Any]) -> N
         pytest.param(lambda r: r["costs"][0].pop("cpu_seconds"), id="missing deep inside"),
         pytest.param(lambda r: r.update(remark="fine"), id="unknown"),
         pytest.param(lambda r: r["error"].update(remark="fine"), id="unknown deep inside"),
+        pytest.param(lambda r: r["asked"].pop("matched"), id="not all that was asked"),
         pytest.param(lambda r: r.update(status="fine"), id="status"),
         pytest.param(lambda r: r["parameters"].update(frozen=[1]), id="key"),
         pytest.param(lambda r: r.update(version=2), id="version"),
