@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -224,32 +225,100 @@ def show(stream: str, seed: int, preview: Path | None, cache: Path | None) -> No
         click.echo(f"wrote {preview}")
 
 
+_ENGINE_OPTIONS = (
+    click.option(
+        "--engine",
+        type=click.Choice(["local", "ray"]),
+        default="local",
+        show_default=True,
+        help="Who carries the runs out: this machine, or a Ray cluster.",
+    ),
+    click.option(
+        "--ray-address",
+        envvar="RAY_ADDRESS",
+        help="HOST:PORT of a Ray cluster.  [default: $RAY_ADDRESS, else one for this command]",
+    ),
+    click.option(
+        "--ray-timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        default=120.0,
+        show_default=True,
+        help="Seconds to wait while Ray has no room for a single run.",
+    ),
+    click.option(
+        "--gpus",
+        type=click.FloatRange(min=0),
+        default=0.0,
+        show_default=True,
+        help="GPUs that a run asks Ray for; may be a part of one.",
+    ),
+)
+
+
+def _with_engine(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an engine in place of the options that describe it."""
+
+    def given(
+        *, engine: str, ray_address: str | None, ray_timeout: float, gpus: float, **asked: Any
+    ) -> None:
+        from pmn_cl.engines import make_engine
+
+        made = make_engine(engine, address=ray_address, patience=ray_timeout, gpus=gpus)
+        command(engine=made, **asked)
+
+    return update_wrapper(given, command)
+
+
+def _drives_runs(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command what all that drive runs take."""
+    command = _with_engine(command)
+    for option in reversed(
+        (
+            click.option(
+                "--seed", "seeds", multiple=True, type=_seed_type, help="Only this (repeatable)."
+            ),
+            click.option(
+                "--out",
+                type=click.Path(path_type=Path, file_okay=False),
+                help="Folder for results.  [default: in runs/, by the stream's name]",
+            ),
+            click.option(
+                "--workers",
+                type=click.IntRange(min=1),
+                help="Runs at a time.  [default: all cores]",
+            ),
+            *_ENGINE_OPTIONS,
+            click.option(
+                "--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, …"
+            ),
+            click.option("--dry-run", is_flag=True, help="Only say which runs there would be."),
+            click.option(
+                "--fresh", is_flag=True, help="Start over; what is there moves to OUT/earlier."
+            ),
+            click.option(
+                "--checkpoint-every",
+                type=click.FloatRange(min=0),
+                default=60.0,
+                show_default=True,
+                help="Seconds between two states kept to go on from; also at every epoch.",
+            ),
+            click.option(
+                "--tracking",
+                envvar="MLFLOW_TRACKING_URI",
+                help="MLflow's tracking URI, or off.  "
+                "[default: $MLFLOW_TRACKING_URI, else OUT/mlflow.db]",
+            ),
+            click.option("--cache", type=_cache_type, help=_CACHE_HELP),
+        )
+    ):
+        command = option(command)
+    return command
+
+
 @main.command("run", epilog=_STREAM_HELP, short_help="Learn a stream with every strategy and seed.")
 @click.argument("stream")
 @click.option("--strategy", "strategies", multiple=True, help="Only this one (repeatable).")
-@click.option("--seed", "seeds", multiple=True, type=_seed_type, help="Only this one (repeatable).")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for results.  [default: runs/NAME of the stream]",
-)
-@click.option("--workers", type=click.IntRange(min=1), help="Runs at a time.  [default: all cores]")
-@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, …")
-@click.option("--dry-run", is_flag=True, help="Only say which runs there would be.")
-@click.option("--fresh", is_flag=True, help="Start over; what is there moves to OUT/earlier.")
-@click.option(
-    "--checkpoint-every",
-    type=click.FloatRange(min=0),
-    default=60.0,
-    show_default=True,
-    help="Seconds between two states kept to go on from; also at every epoch.",
-)
-@click.option(
-    "--tracking",
-    envvar="MLFLOW_TRACKING_URI",
-    help="MLflow's tracking URI, or off.  [default: $MLFLOW_TRACKING_URI, else OUT/mlflow.db]",
-)
-@click.option("--cache", type=_cache_type, help=_CACHE_HELP)
+@_drives_runs
 def run_stream(stream: str, **asked: Any) -> None:
     """Learn a stream with every strategy and seed that it names, and compare them.
 
@@ -267,21 +336,143 @@ def run_stream(stream: str, **asked: Any) -> None:
         sys.exit(run_command(stream, console=_console(), progress=progress, **asked))
 
 
+@main.command(epilog=_STREAM_HELP, short_help="List the runs of a stream, or write them for Slurm.")
+@click.argument("stream")
+@click.option("--strategy", "strategies", multiple=True, help="Only this one (repeatable).")
+@click.option("--seed", "seeds", multiple=True, type=_seed_type, help="Only this (repeatable).")
+@click.option(
+    "--slurm",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write a script for sbatch to this file: an array with an index for each run.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for results.  [default: in runs/, by the stream's name]",
+)
+@click.option("--workers", type=click.IntRange(min=1), help="Runs at a time.  [default: no limit]")
+@click.option("--gpus", type=click.IntRange(min=0), default=0, help="GPUs of each.  [default: 0]")
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, …")
+@click.option(
+    "--checkpoint-every",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    help="Seconds between two states kept to go on from; also at every epoch.",
+)
+@click.option("--cache", type=_cache_type, help=_CACHE_HELP)
+def plan(stream: str, **asked: Any) -> None:
+    """List the runs of STREAM with their keys; with --slurm, write them as a job array.
+
+    The script and a JSON file beside it are all that sbatch needs. The world is built now, into
+    the cache, which the nodes must see, like OUT and this installation. What a run has kept when
+    its time is up is taken up by the next attempt: `sbatch FILE` again does what is not done.
+    Options of sbatch go before the script: `sbatch --time=2:00:00 --partition=long FILE`.
+
+    When the array is through, `pmn-bench run STREAM --out OUT` shows the table and fills MLflow.
+    """
+    from pmn_cl.slurm import plan_command
+
+    with _progress("building the world") as progress:
+        plan_command(stream, console=_console(), progress=progress, **asked)
+
+
+@main.command("one-run", hidden=True)
+@click.argument("path", metavar="PLAN", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("number", type=int)
+def one_run(path: Path, number: int) -> None:
+    """Carry out run NUMBER of PLAN, which `pmn-bench plan --slurm` has written.
+
+    Exits with 1 where it failed or was interrupted.
+    """
+    from pmn_cl.slurm import one_run as carry_out
+
+    result = carry_out(path, number)
+    click.echo(f"{result.key}: {result.status}, {result.seconds:.0f} s")
+    if result.error is not None:
+        click.echo(result.error.message)
+    sys.exit(result.status != "completed")
+
+
+@main.command(epilog=_STREAM_HELP, short_help="Learn one task from less and less data.")
+@click.argument("stream")
+@click.option("--task", default="vqa", show_default=True, help="The task that gets less.")
+@click.option(
+    "--fraction",
+    "fractions",
+    multiple=True,
+    type=click.FloatRange(1, 100),
+    help="Percent of its training data (repeatable).  [default: the paper's 1 5 10 25 50 100]",
+)
+@click.option(
+    "--strategy",
+    "strategies",
+    multiple=True,
+    help="One of those compared (repeatable).  [default: pmn, and independent, its base]",
+)
+@_drives_runs
+def sweep(stream: str, **asked: Any) -> None:
+    """Learn one task of STREAM from less and less data: the paper's low-data regime.
+
+    The tasks below keep their data, and their modules are learned once for each seed and shared.
+    vqa is learned without cnt below it, as in the paper. A fraction gets its share of the steps,
+    but at least a quarter of those of all data, and stops early when validation does not gain.
+    Ends with what PMN gains over the others, with intervals, beside the paper's row.
+    """
+    from pmn_cl.studies import sweep_command
+
+    with _progress("building the world") as progress:
+        sys.exit(sweep_command(stream, console=_console(), progress=progress, **asked))
+
+
+@main.command(epilog=_STREAM_HELP, short_help="The paper's ablations, and further controls.")
+@click.argument("stream")
+@click.option("--only", multiple=True, help="One of them, such as M_vqa3 (repeatable).")
+@_drives_runs
+def ablate(stream: str, **asked: Any) -> None:
+    """Learn each module with less and with more to call: the paper's Tables 1 to 3.
+
+    Also its additional experiments (parameters, data, equal gates), and controls of ours: random
+    and shuffled children, fine-tuning, supervised queries, hard gates, another order. The world,
+    the budget, the seeds and PMN's options are those of STREAM; modules are learned once for each
+    seed and shared.
+    """
+    from pmn_cl.studies import ablate_command
+
+    with _progress("building the world") as progress:
+        sys.exit(ablate_command(stream, console=_console(), progress=progress, **asked))
+
+
 _results_folder = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+
+
+def _only_some(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command on results leave some of them out."""
+    states = click.Choice(["completed", "failed", "interrupted", "running"])
+    this = "Only this one (repeatable)."
+    for option in (
+        click.option("--status", "statuses", multiple=True, type=states, help=this),
+        click.option("--fraction", "fractions", multiple=True, type=float, help=f"Percent. {this}"),
+        click.option("--seed", "seeds", multiple=True, type=_seed_type, help=this),
+        click.option("--strategy", "strategies", multiple=True, help=this),
+    ):
+        command = option(command)
+    return command
 
 
 @main.command("results", short_help="What is in a folder of results.")
 @_results_folder
+@_only_some
 @click.option("--json", "as_json", is_flag=True, help="A list of objects, for programs.")
-def list_results(folder: Path, as_json: bool) -> None:
+def list_results(folder: Path, as_json: bool, **some: Any) -> None:
     """Say what runs are in FOLDER, how they ended, and what they scored on test."""
     import json
 
-    from pmn_cl.results import read_results
+    from pmn_cl.results import chosen, read_results
     from pmn_cl.running import listed
     from pmn_cl.watching import closing_table
 
-    found = read_results(folder)
+    found = chosen(read_results(folder), **some)
     if as_json:
         click.echo(json.dumps([listed(result) for result in found], indent=1))
     else:
@@ -290,6 +481,7 @@ def list_results(folder: Path, as_json: bool) -> None:
 
 @main.command(short_help="Strategies side by side, with intervals.")
 @_results_folder
+@_only_some
 @click.option("--split", default="test", show_default=True, help="test or novel.")
 @click.option("--reference", help="Show differences to this strategy, paired by seed.")
 @click.option(
@@ -298,7 +490,9 @@ def list_results(folder: Path, as_json: bool) -> None:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Also write the table to this file: .csv, .md or .tex (repeatable).",
 )
-def compare(folder: Path, split: str, reference: str | None, save: tuple[Path, ...]) -> None:
+def compare(
+    folder: Path, split: str, reference: str | None, save: tuple[Path, ...], **some: Any
+) -> None:
     """Compare the strategies in FOLDER: means over seeds with their 95% intervals.
 
     The normalised average counts the constant answer as 0 and joint training as 1; transfer over
@@ -307,9 +501,9 @@ def compare(folder: Path, split: str, reference: str | None, save: tuple[Path, .
     from rich.table import Table
 
     from pmn_cl import comparing
-    from pmn_cl.results import read_results
+    from pmn_cl.results import chosen, read_results
 
-    results = read_results(folder)
+    results = chosen(read_results(folder), **some)
     splits = sorted({name for result in results for name in result.scores})
     if split not in splits:
         raise UserError(f"--split {split}: the results have {', '.join(splits) or 'none'}")
@@ -331,6 +525,86 @@ def compare(folder: Path, split: str, reference: str | None, save: tuple[Path, .
     for path in save:
         path.write_text(comparing.FORMATS[path.suffix[1:]](found), "utf-8")
         click.echo(f"wrote {path}")
+
+
+@main.command(short_help="Run results again from their records.")
+@click.argument(
+    "results", nargs=-1, required=True, metavar="RESULT...", type=click.Path(path_type=Path)
+)
+@click.option("--workers", type=click.IntRange(min=1), help="Runs at a time.  [default: all cores]")
+@click.option("--device", help="auto, cpu, cuda, cuda:1, …  [default: the one of the record]")
+@click.option("--cache", type=_cache_type, help=_CACHE_HELP)
+def verify(results: tuple[Path, ...], **asked: Any) -> None:
+    """Run each RESULT again, from its record alone, and say what comes to the same.
+
+    RESULT is a result.json or the folder of its run. Data, scores, metrics, samples seen,
+    parameters and weights are compared to the last digit. What differs under other data, packages
+    or code than those of the record is said to be beyond comparison.
+
+    Exits with 1 where not all is the same.
+    """
+    from pmn_cl.verifying import verify_command
+
+    with _progress("building the world") as progress:
+        sys.exit(verify_command(results, console=_console(), progress=progress, **asked))
+
+
+@main.command(short_help="Join folders of results into one.")
+@click.argument(
+    "folders",
+    nargs=-1,
+    required=True,
+    metavar="FOLDER...",
+    type=click.Path(path_type=Path, file_okay=False),
+)
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The new folder.",
+)
+@click.option("--strict", is_flag=True, help="Refuse what is broken or unfinished, too.")
+@click.option("--allow-tasks", is_flag=True, help="Take other tasks: a sweep and an ablation, ….")
+@click.option("--allow-versions", is_flag=True, help="Take results of other torch, numpy, ….")
+@click.option("--allow-revisions", is_flag=True, help="Take results of other or changed code.")
+def merge(folders: tuple[Path, ...], out: Path, strict: bool, **allow: bool) -> None:
+    """Join FOLDERs of results, from several machines or labs, into a new one.
+
+    Other data, streams, tasks, budgets, packages or code are refused by name, before anything is
+    written. A run that is in two folders is taken once where both came to the same. What is broken
+    or unfinished is left out.
+    """
+    from pmn_cl.merging import merge_command
+
+    allowed = {flag.removeprefix("allow_") for flag, given in allow.items() if given}
+    sys.exit(merge_command(folders, out, console=_console(), strict=strict, allowed=allowed))
+
+
+@main.command(short_help="Which of the paper's claims hold for a folder of results.")
+@_results_folder
+@click.option("--strict", is_flag=True, help="Exit with 1 where a claim does not hold.")
+@click.option("--json", "as_json", is_flag=True, help="An object, for programs.")
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also write the tables to this file: .md.",
+)
+def claims(folder: Path, **asked: Any) -> None:
+    """Check every claim of the paper on the results of run, ablate and sweep in FOLDER.
+
+    A claim is a difference, paired by seed, on test and on novel compositions for themselves. It
+    holds where the 95% interval (Student's t) lies above 0; it does not hold where the interval
+    includes 0 ("within chance") or lies below; fewer than 3 common seeds are not enough data.
+    p-values are corrected by Holm's method over all claims of a split.
+
+    FOLDER may have a file FROZEN, which begins with the commit at which the settings were frozen,
+    and judgements.json, the mean grades by judge of a human evaluation.
+
+    Exits with 0 whatever holds.
+    """
+    from pmn_cl.claiming import claims_command
+
+    sys.exit(claims_command(folder, console=_console(), **asked))
 
 
 @main.command(short_help="Mirror a folder of results in MLflow.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from rich.table import Table
 
 from pmn_cl import registry
 from pmn_cl.driver import Driver, check_folder
+from pmn_cl.engines import Engine, LocalEngine
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.meaning import meaning
 from pmn_cl.results import Result
@@ -22,6 +22,7 @@ from pmn_cl.tracking import LiveMirror, Mirrored, check_uri, is_local
 from pmn_cl.tuning import DEVELOPMENT_SEED, TRIALS, Search, choose, trial_runs, write_tuned
 from pmn_cl.views import UI, links
 from pmn_cl.watching import Watcher, closing_table, number
+from pmn_cl.worker import chosen_device as chosen_device
 from pmn_cl.world import Progress
 
 OFF = "off"  # as a tracking URI: no mirror
@@ -54,13 +55,15 @@ def plan(
     seeds: Sequence[int] = (),
     out: Path | None = None,
     workers: int | None = None,
+    engine: Engine | None = None,
 ) -> Plan:
     """Read a stream and say what is to be run; refuse what cannot be."""
     spec = stream if isinstance(stream, StreamSpec) else load_spec(find_stream(str(stream))[0])
     runs = chosen_runs(spec, strategies, seeds)
     folder = out or Path("runs") / spec.name
     check_folder(folder)
-    return Plan(spec, runs, folder, min(workers or default_workers(spec.threads), len(runs)))
+    at_a_time = workers or default_workers(spec.threads, engine)
+    return Plan(spec, runs, folder, min(at_a_time, len(runs)))
 
 
 def carry_through(
@@ -73,6 +76,7 @@ def carry_through(
     tracking: str | None = None,
     cache: Path | None = None,
     progress: Progress | None = None,
+    engine: Engine | None = None,
 ) -> Outcome:
     """Do what a plan asks for, as far as it is not done; ``progress`` is of building the world."""
     check_uri(tracking if tracking != OFF else None)
@@ -83,9 +87,10 @@ def carry_through(
         planned.folder,
         workers=planned.workers,
         cache=cache,
-        device=chosen_device(device),
+        device=device,
         every=checkpoint_every,
         fresh=fresh,
+        engine=engine or LocalEngine(),
     )
 
     def mirror() -> LiveMirror:
@@ -125,7 +130,8 @@ def run_command(stream: str, *, console: Console, dry_run: bool, fresh: bool, **
     if find_stream(stream)[1]:
         console.print(f"{stream}: no such file here, using the stream that comes with pmn-bench")
     named = ("strategies", "seeds", "out", "workers")
-    planned = plan(stream, **{name: asked.pop(name) for name in named})
+    chosen = {name: asked.pop(name) for name in named}
+    planned = plan(stream, engine=asked.get("engine"), **chosen)
     if dry_run:
         for run in planned.runs:
             console.print(run.key)
@@ -237,18 +243,9 @@ def chosen_runs(spec: StreamSpec, strategies: Sequence[str], seeds: Sequence[int
     return plan_runs(spec, strategies, seeds)
 
 
-def default_workers(threads: int) -> int:
-    """Return how many runs the machine can carry at a time."""
-    return max(1, len(os.sched_getaffinity(0)) // threads)
-
-
-def chosen_device(device: str) -> str:
-    """Return the device that is meant; ``auto`` is a GPU where there is one."""
-    if device != "auto":
-        return device
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
+def default_workers(threads: int, engine: Engine | None = None) -> int:
+    """Return how many runs an engine, usually this machine, can carry at a time."""
+    return (engine or LocalEngine()).usual_workers(threads)
 
 
 def listed(result: Result) -> dict[str, Any]:

@@ -7,40 +7,86 @@ import os
 import signal
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pmn_cl.checkpoints import Checkpoints
+from pmn_cl.checkpoints import CHECKPOINT, Checkpoints
 from pmn_cl.errors import UserError
-from pmn_cl.files import held, write_whole
-from pmn_cl.journal import Journal
-from pmn_cl.results import Result, write_result
+from pmn_cl.files import held, storing, write_whole
+from pmn_cl.journal import JOURNAL, Journal
+from pmn_cl.results import RESULT, Result, read_result, write_result
 from pmn_cl.runs import Interrupted, RunSpec, carry_out, result_of
 from pmn_cl.strategy import Progress
 
 PROGRESS, OUTPUT, TRACEBACK = "progress.json", "output.txt", "traceback.txt"
 
 
+@dataclass(frozen=True)
+class Terms:
+    """What holds for every run, whoever carries it out."""
+
+    cache: Path | None = None  # of prepared worlds
+    device: str = "cpu"  # auto: a GPU, where the run finds one
+    every: float = 60.0  # seconds between two states kept
+
+
 def work(
-    run: RunSpec, folder: Path, cache: Path | None, device: str, every: float, driver: int
+    run: RunSpec, folder: Path, terms: Terms, masters: Sequence[int] = (), patience: float = 5.0
 ) -> None:
-    """Carry a run out, with what it prints in a file beside its record."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the driver, who tells us
+    """Carry a run out, with what it prints in a file beside its record.
+
+    It stops in order when it is told to, or when one of its masters, which are processes, is gone.
+    """
     told: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
+    if masters:  # Ctrl-C reaches them, and they tell us
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    else:
+        signal.signal(signal.SIGINT, lambda number, frame: told.append(number))
+
+    def stop() -> bool:
+        return bool(told) or not all(map(_alive, masters))
+
     try:
         with (
             (folder / OUTPUT).open("a", encoding="utf-8", buffering=1) as output,
             redirect_stdout(output),
             redirect_stderr(output),
-            held(folder, "this run"),
+            held(folder, "this run", patience),
         ):
-            finish(run, folder, cache, device, every, lambda: bool(told) or not _alive(driver))
+            if open_again(folder):
+                device = chosen_device(terms.device)
+                finish(run, folder, terms.cache, device, terms.every, stop)
     except (OSError, UserError) as error:  # it cannot write its record: the driver will
         raise SystemExit(f"{run.key}: {error}") from None
+
+
+def chosen_device(device: str) -> str:
+    """Return the device that is meant; ``auto`` is a GPU where there is one."""
+    if device != "auto":
+        return device
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def open_again(folder: Path) -> bool:
+    """Whether a run is still to be done; clear the way if it is. Its folder must be held."""
+    if not (folder / RESULT).exists():
+        return True
+    status = read_result(folder / RESULT).status
+    with storing(folder):
+        if status == "failed":  # again from the start: what it kept may be why it failed
+            (folder / CHECKPOINT).unlink(missing_ok=True)
+            if (folder / JOURNAL).exists():
+                number = 1 + len(list(folder.glob(f"{JOURNAL}.*")))
+                (folder / JOURNAL).rename(folder / f"{JOURNAL}.{number}")
+        if status != "completed":
+            (folder / RESULT).unlink()
+    return status != "completed"
 
 
 def _alive(process: int) -> bool:

@@ -47,12 +47,11 @@ def timed(spent: dict[str, float], owner: Any, name: str, part: str) -> Iterator
 
 def inside_runs(cache: Path, out: Path) -> tuple[dict[str, float], float]:
     """Carry the runs out in this process; return what keeping records took, and everything."""
-    from pmn_cl import runs
+    from pmn_cl import registry, runs
     from pmn_cl.checkpoints import Checkpoints
     from pmn_cl.journal import Journal
     from pmn_cl.running import plan
     from pmn_cl.worker import Progresses, finish
-    from strategies.template import TaskTemplate
 
     spent: dict[str, float] = defaultdict(float)
     parts = [
@@ -61,7 +60,7 @@ def inside_runs(cache: Path, out: Path) -> tuple[dict[str, float], float]:
         (runs.Keeper, "keep", "checkpoints"),
         (runs.Keeper, "after_step", "looking whether to keep or stop"),
         (Progresses, "__call__", "progress"),
-        (TaskTemplate, "digest", "digests of weights"),
+        (registry.load("strategies.template:TaskTemplate"), "digest", "digests of weights"),
         (runs, "_facts", "facts of the run"),
     ]
     began = time.process_time()

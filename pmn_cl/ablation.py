@@ -1,0 +1,163 @@
+"""The paper's ablations and our controls: which runs they take, and the tables they make.
+
+Tables 1 to 3 (each module with less and with more to call), the three additional experiments of
+section 4.1 (parameters, data and gates), and what else may explain a gain. Every entry is a stream
+cut to what one module needs, with that module's task last; lower modules are shared by all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pmn_cl.errors import UserError, did_you_mean
+from pmn_cl.results import Result
+from pmn_cl.runs import RunSpec
+from pmn_cl.spec import StreamSpec
+from pmn_cl.statistics import Interval, Paired, interval, paired
+
+_BELOW = ("obj", "att")
+_REL, _CAP = ("rel", _BELOW), ("cap", _BELOW)
+_CNT1, _CNT2 = ("cnt", _BELOW), ("cnt", (*_BELOW, "rel"))
+_VQA5 = ("vqa", ("rel", "obj", "att", "cnt", "cap"))
+_CHILDREN = ["obj", "att", "rel", "cap", "cnt"]
+_TERMINALS = (("obj", ()), ("att", ()))
+_WHOLE = (*_TERMINALS, _REL, _CAP, _CNT2, _VQA5)
+
+Tasks = tuple[tuple[str, tuple[str, ...]], ...]  # with call lists
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A module with a call list: the last task of a short stream."""
+
+    tasks: Tasks
+    options: Mapping[str, Any] = field(default_factory=dict)
+    strategy: str = "pmn"
+    extra: str | None = None  # what the last task's further samples are made from
+
+
+def _hard(top: int) -> dict[str, Any]:
+    return {"gates": {"kind": "hard", "top": top}, "gates_of": ["vqa"]}
+
+
+RUNGS: dict[str, Rung] = {
+    "M_rel0": Rung((("rel", ()),)),
+    "M_rel1": Rung((*_TERMINALS, _REL)),
+    "M_cap0": Rung((("cap", ()),)),
+    "M_cap1": Rung((*_TERMINALS, _CAP)),
+    "M_cnt0": Rung((("cnt", ()),)),
+    "M_cnt1": Rung((*_TERMINALS, _CNT1)),
+    "M_cnt2": Rung((*_TERMINALS, _REL, _CNT2)),
+    "M_vqa0": Rung((("vqa", ()),)),
+    "M_vqa1": Rung((*_TERMINALS, ("vqa", _BELOW))),
+    "M_vqa2": Rung((*_TERMINALS, _REL, ("vqa", ("rel", *_BELOW)))),
+    "M_vqa3": Rung((*_TERMINALS, _CNT1, ("vqa", (*_BELOW, "cnt")))),
+    "M_vqa4": Rung((*_TERMINALS, _REL, _CNT2, ("vqa", ("rel", *_BELOW, "cnt")))),
+    "M_vqa5": Rung(_WHOLE),
+    # The paper's additional experiments.
+    "M_vqa0 matched": Rung(_WHOLE, strategy="parameter_matched"),
+    "M_vqa1 extra data": Rung((*_TERMINALS, ("vqa", _BELOW)), extra="rel"),
+    "M_vqa5 equal gates": Rung(_WHOLE, {"gates": {"kind": "equal"}, "gates_of": ["vqa"]}),
+    # What else may explain a gain.
+    "M_vqa5 random children": Rung(_WHOLE, {"untrained": _CHILDREN}),
+    "M_vqa5 shuffled children": Rung(_WHOLE, {"shuffled": _CHILDREN}),
+    # How M_vqa and M_cnt are trained: fine-tuned as in the paper; queries supervised or not.
+    "M_vqa5 fine-tuned": Rung(
+        _WHOLE, {"asking": "shared", "finetune": ["cnt"], "departures": {"own_question": False}}
+    ),
+    "M_vqa5 [b, r]": Rung(_WHOLE, {"supervise": ["cnt", "vqa"]}),
+    "M_vqa5 no [b, r]": Rung(_WHOLE, {"supervise": []}),
+    # The paper's future work: children that are not asked are not run.
+    **{f"M_vqa5 top-{top}": Rung(_WHOLE, _hard(top)) for top in (1, 2, 3)},
+    # Another order that the levels allow.
+    **{
+        f"{strategy}, another order": Rung(
+            (*reversed(_TERMINALS), _CAP, _REL, _CNT2, _VQA5), strategy=strategy
+        )
+        for strategy in ("pmn", "hard_sharing")
+    },
+}
+TABLES = {
+    "M_rel (Table 1)": ["M_rel0", "M_rel1"],
+    "M_cap (section 4.1)": ["M_cap0", "M_cap1"],
+    "M_cnt (Table 2)": ["M_cnt0", "M_cnt1", "M_cnt2"],
+    "M_vqa (Table 3)": [f"M_vqa{n}" for n in range(6)],
+    "More parameters": ["M_vqa0", "M_vqa0 matched"],
+    "More data": ["M_vqa1", "M_vqa1 extra data"],
+    "M_vqa5 otherwise": [name for name in RUNGS if name.startswith("M_vqa5")],
+}
+# The paper's: accuracy in % (of M_rel by object and by subject), of M_cap CIDEr; M_vqa's on the
+# validation set.
+PAPER = {
+    **{"M_rel0": "51.0, 55.9", "M_rel1": "53.4, 57.8", "M_cap0": "108", "M_cap1": "109"},
+    **{"M_cnt0": "45.4", "M_cnt1": "47.4", "M_cnt2": "50.0"},
+    **{"M_vqa0": "62.05", "M_vqa1": "63.38", "M_vqa2": "63.64", "M_vqa3": "64.06"},
+    **{"M_vqa4": "64.36", "M_vqa5": "64.68", "M_vqa0 matched": "62.0"},
+    **{"M_vqa1 extra data": "63.05", "M_vqa5 equal gates": "63.65"},
+}
+
+
+def ablation_runs(
+    spec: StreamSpec, *, only: Sequence[str] = (), seeds: Sequence[int] = (), reuse: Path
+) -> list[RunSpec]:
+    """Return a run for each rung and seed, with the options that the stream gives its strategy."""
+    for name in only:
+        if name not in RUNGS:
+            near = did_you_mean(name, RUNGS)
+            raise UserError(f"--only {name!r}: expected one of {', '.join(RUNGS)}{near}")
+    given = {str(some["name"]): some for some in spec.strategies if not some.get("variant")}
+    runs = []
+    for name, rung in RUNGS.items():
+        if only and name not in only:
+            continue
+        usual = given.get(rung.strategy, given.get("pmn", {}))
+        options = {k: v for k, v in usual.items() if k != "name"} | dict(rung.options)
+        tasks: list[dict[str, Any]] = [{"task": t, "calls": list(calls)} for t, calls in rung.tasks]
+        tasks[-1]["extra"] = rung.extra
+        stream = StreamSpec.model_validate({**spec.model_dump(), "tasks": tasks})
+        runs += [
+            RunSpec(
+                stream, rung.strategy, name, options, seed, judged_at_end=True, reuse=str(reuse)
+            )
+            for seed in dict.fromkeys(seeds or spec.seeds)
+        ]
+    return runs
+
+
+@dataclass(frozen=True)
+class Line:
+    """A rung of a table."""
+
+    name: str
+    score: Interval  # over seeds, on its last task
+    seeds: int
+    gain: Paired | None  # over the table's first rung
+    paper: str
+
+
+def tables(results: Sequence[Result], split: str = "test") -> dict[str, list[Line]]:
+    """Return the tables, as far as their rungs have been run."""
+    finals: dict[str, dict[int, float]] = {}
+    for result in results:
+        if result.status == "completed" and result.variant in RUNGS:
+            last = result.matrix(split)[-1][-1]
+            if last is not None:
+                finals.setdefault(result.variant, {})[result.seed] = last
+    return {
+        title: [
+            Line(
+                name,
+                interval(list(finals[name].values())),
+                len(finals[name]),
+                paired(finals[name], finals.get(names[0], {})) if name != names[0] else None,
+                PAPER.get(name, ""),
+            )
+            for name in names
+            if name in finals
+        ]
+        for title, names in TABLES.items()
+        if any(name in finals for name in names)
+    }
