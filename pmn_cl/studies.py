@@ -89,7 +89,7 @@ def _study(
     dry_run: bool,
     **asked: Any,
 ) -> Outcome:
-    at_a_time = min(workers or default_workers(spec.threads), len(runs))
+    at_a_time = min(workers or default_workers(spec.threads, asked.get("engine")), len(runs))
     if dry_run:
         for run in runs:
             console.print(f"{run.key}  {run.stream.fraction:g}%", soft_wrap=True)

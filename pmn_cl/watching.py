@@ -120,17 +120,18 @@ def _short(result: Result) -> str:
 def closing_table(results: Sequence[Result]) -> Table:
     """Return the final test scores of each run, and what it forgot and cost."""
     table = Table(box=None, header_style="bold", title="test, after the whole stream")
-    tasks = max((result.tasks for result in results), key=len, default=[])
+    tasks = list(dict.fromkeys(task for result in results for task in result.tasks))
     for title in ("strategy", "seed", *tasks, "average", "forgetting", "parameters", "CPU-s"):
         table.add_column(title, justify="left" if title == "strategy" else "right")
     for result in results:
-        last = (result.scores.get("test") or [[None] * len(tasks)])[-1]
+        rows = result.scores.get("test") or [[None] * len(result.tasks)]
+        last = dict(zip(result.tasks, rows[-1], strict=True))
         summary = result.summary()
         size = result.parameters["total"]
         table.add_row(
             result.name,
             str(result.seed),
-            *map(number, last),
+            *(number(last.get(task)) for task in tasks),
             number(summary["average"]),
             number(summary["forgetting"]),
             f"{size[-1]:,}" if size else "",
