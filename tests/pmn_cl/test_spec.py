@@ -263,7 +263,7 @@ ONE_EDIT = [
         "its own"),
     bad("strategy with an unknown option", "[constant]", "[{name: pmn, gate: {kind: equal}}]",
         "16:26: strategies[0].gate: unknown key 'gate', expected one of size, training, rate, "
-        "gates, departures, asking, finetune, keep_old, supervise, supervision, modules, "
+        "gates, gates_of, departures, asking, finetune, keep_old, supervise, supervision, modules, "
         "start_from, memory, widths, untrained, shuffled; did you mean 'gates'?"),
     bad("strategy with a bad option", "[constant]", "[{name: pmn, gates: {kind: soft}}]",
         "16:40: strategies[0].gates.kind: found 'soft' (text), expected 'softmax', 'sigmoid', "
@@ -271,8 +271,8 @@ ONE_EDIT = [
     bad("strategy with an unknown setting", "[constant]",
         "[{name: pmn, training: {obj: {epoch: 3}}}]",
         "16:43: strategies[0].training.obj.epoch: unknown key 'epoch', expected one of "
-        "learning_rate, batch_size, epochs, least_steps, schedule, warmup, clip; did you mean "
-        "'epochs'?"),
+        "learning_rate, batch_size, epochs, least_steps, patience, schedule, warmup, clip; did you "
+        "mean 'epochs'?"),
     bad("variant a number", "[constant]", "[{name: constant, variant: 3}]",
         "16:40: strategies[0].variant: found 3 (a whole number), expected text"),
     # seeds
