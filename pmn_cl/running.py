@@ -22,7 +22,6 @@ from pmn_cl.tracking import LiveMirror, Mirrored, check_uri, is_local
 from pmn_cl.tuning import DEVELOPMENT_SEED, TRIALS, Search, choose, trial_runs, write_tuned
 from pmn_cl.views import UI, links
 from pmn_cl.watching import Watcher, closing_table, number
-from pmn_cl.worker import chosen_device as chosen_device
 from pmn_cl.world import Progress
 
 OFF = "off"  # as a tracking URI: no mirror

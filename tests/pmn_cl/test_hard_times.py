@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from disks import disk_of
 
 from pmn_cl.checkpoints import CHECKPOINT
 from pmn_cl.cli import main
@@ -196,14 +197,8 @@ def test_the_driver_outlives_a_folder_that_takes_no_record(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 8 MB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("only root can mount a small disk to fill")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    with disk_of(8, tmp_path / "disk") as folder:
+        yield folder
 
 
 FILL = """

@@ -16,6 +16,7 @@ import h5py
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from disks import disk_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -307,14 +308,8 @@ def test_what_a_killed_build_left_is_removed_when_it_is_old(tmp_path: Path) -> N
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 2 MB."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("only root can mount a small disk to fill")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    with disk_of(2, tmp_path / "disk") as folder:
+        yield folder
 
 
 @pytest.mark.parametrize("rows", [10, 200])  # below and above HDF5's buffer of 64 kB
