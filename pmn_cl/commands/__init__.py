@@ -1,0 +1,1 @@
+"""The commands, by what they are about. Each imports what it needs when it runs."""
