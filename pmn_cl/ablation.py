@@ -59,6 +59,7 @@ RUNGS: dict[str, Rung] = {
     "M_vqa5": Rung(_WHOLE),
     # The paper's additional experiments.
     "M_vqa0 matched": Rung(_WHOLE, strategy="parameter_matched"),
+    "M_cnt2 synthetic data": Rung((*_TERMINALS, _REL, _CNT2), extra="obj"),
     "M_vqa1 extra data": Rung((*_TERMINALS, ("vqa", _BELOW)), extra="rel"),
     "M_vqa5 equal gates": Rung(_WHOLE, {"gates": {"kind": "equal"}, "gates_of": ["vqa"]}),
     # What else may explain a gain.
@@ -86,6 +87,7 @@ TABLES = {
     "M_cnt (Table 2)": ["M_cnt0", "M_cnt1", "M_cnt2"],
     "M_vqa (Table 3)": [f"M_vqa{n}" for n in range(6)],
     "More parameters": ["M_vqa0", "M_vqa0 matched"],
+    "Synthetic questions": ["M_cnt2", "M_cnt2 synthetic data"],
     "More data": ["M_vqa1", "M_vqa1 extra data"],
     "M_vqa5 otherwise": [name for name in RUNGS if name.startswith("M_vqa5")],
 }

@@ -112,10 +112,10 @@ CLAIMS = (
     ),
     Claim(
         "synthetic data",
-        "Synthetic questions (here: relational ones) help M_cnt",
+        "Synthetic questions help M_cnt",
         "section 4.1",
-        "about +1, with plain ones",
-        _over("M_cnt2", "M_cnt2 no synthetic data"),
+        "about +1",
+        _over("M_cnt2 synthetic data", "M_cnt2"),
     ),
     Claim(
         "fine-tuning",

@@ -78,6 +78,17 @@ class Cost(_Record):
     """So far in the run; a sample that is seen twice counts twice."""
 
 
+class Epoch(_Record):
+    """What was known of a task's training at the end of an epoch."""
+
+    step: int
+    """How many batches it had learned from."""
+    loss: float
+    """Of the last batch."""
+    score: float
+    """On validation."""
+
+
 class Result(_Record):
     """One (stream, strategy, seed, variant) of a continual-learning benchmark, carried through
     or not. Scores are the matrix R[i][j]: task j after experience i.
@@ -127,6 +138,8 @@ class Result(_Record):
     """By split: the number of samples of each task."""
     validation: dict[str, float]
     """By task: the validation score of the epoch that was chosen."""
+    curves: dict[str, list[Epoch]] = Field(default_factory=dict)
+    """By task: how it was learned; nothing of what other runs had learned before."""
     parameters: dict[Literal["total", "trainable"], list[int]]
     """How many there are after each experience."""
     costs: list[Cost]

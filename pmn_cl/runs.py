@@ -22,6 +22,7 @@ from pmn_cl import registry
 from pmn_cl.checkpoints import Checkpoints, Kept
 from pmn_cl.clock import Clock
 from pmn_cl.errors import UserError
+from pmn_cl.files import storing
 from pmn_cl.journal import Event, Journal
 from pmn_cl.matching import VARIANT, variant_options
 from pmn_cl.provenance import code_revision, versions
@@ -30,6 +31,7 @@ from pmn_cl.spec import StreamSpec, strategy_options
 from pmn_cl.strategy import Lesson, Progress, Strategy
 
 SPLITS = ("test", "novel")  # that results are about
+LEARNED = "learned"  # the folder, in that of a run, for what `Strategy.save` writes
 
 
 @dataclass(frozen=True)
@@ -186,6 +188,7 @@ def carry_out(
 
     def tell(progress: Progress) -> None:
         if progress.score is not None:  # an epoch has ended
+            _write_epoch(journal, progress)
             keeper.keep(strategy)
         if on_progress is not None:
             on_progress(progress)
@@ -220,6 +223,8 @@ def carry_out(
         _write_experience(journal, strategy, taught, judged, keeper)
         keeper.clock = Clock()
         keeper.keep(strategy)
+    with storing(folder / LEARNED):
+        strategy.save(folder / LEARNED)
     journal.write("completed")
     journal.close()
     return result_of(run, journal.events)
@@ -271,6 +276,13 @@ def _turns(
 def _score(strategy: Strategy, lesson: Lesson, keeper: Keeper) -> dict[str, float]:
     keeper.between()
     return strategy.score(lesson)
+
+
+def _write_epoch(journal: Journal, progress: Progress) -> None:
+    """Write down how a task goes, once: an epoch that was cut off comes to the same again."""
+    seen = {"task": progress.task, "step": progress.step}
+    if not any(seen.items() <= event.items() for event in journal.events):
+        journal.write("epoch", **seen, loss=progress.loss, score=progress.score)
 
 
 def _write_experience(
@@ -378,6 +390,14 @@ def result_of(run: RunSpec, events: Sequence[Event]) -> Result:
             "constant": facts.get("constant", {}),
             "samples": facts.get("samples", {}),
             "validation": done[-1]["validation"] if done else {},
+            "curves": {
+                task: [
+                    {name: event[name] for name in ("step", "loss", "score")}
+                    for event in events
+                    if event["event"] == "epoch" and event["task"] == task
+                ]
+                for task in tasks
+            },
             "parameters": {
                 what: [event["parameters"][what] for event in done]
                 for what in ("total", "trainable")

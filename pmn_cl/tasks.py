@@ -328,9 +328,13 @@ class AnswerTask(Task):
     def score(self, predictions: NDArray[Any], columns: Columns, names: Names) -> dict[str, float]:
         """The mean score of the answers given, overall, by answer type and by hops."""
         earned = (columns["scores"] * (columns["answers"] == predictions[:, None])).sum(axis=1)
-        by_type = _by_kind(earned, columns, "kind", names.get("vqa kinds"))
-        by_hops = _by_kind(earned, columns, "hops", ["no hop", "one hop", "two hops"])
-        return {"accuracy": float(earned.mean()), **by_type, **by_hops}
+        return {"accuracy": float(earned.mean()), **self.by_question(earned, columns, names)}
+
+    def by_question(self, values: NDArray[Any], columns: Columns, names: Names) -> dict[str, float]:
+        """Return the mean of what there is one of for each question, by answer type and by hops."""
+        by_type = _by_kind(values, columns, "kind", names.get("vqa kinds"))
+        by_hops = _by_kind(values, columns, "hops", ["no hop", "one hop", "two hops"])
+        return {**by_type, **by_hops}
 
     def loss(self, outputs: Tensor, targets: Mapping[str, Tensor]) -> Tensor:
         """Binary cross-entropy over all answers, summed over answers as VQA models do."""

@@ -388,12 +388,20 @@ def _params(result: Result) -> Iterator[tuple[str, str]]:
 def _points(
     result: Result, events: Sequence[Event], after: int = 0
 ) -> Iterator[tuple[str, float, int, int]]:
-    """Yield every number of a run: name, value, time in milliseconds, experience as step.
+    """Yield every number of a run: name, value, time in milliseconds, step, usually experience.
 
     What the first events say is left out, where that was sent before.
     """
     done = [event for event in events if event["event"] == "experience"]
     primary = dict(zip(result.tasks, result.metrics, strict=True))
+    for event in (event for event in events[after:] if event["event"] == "epoch"):
+        for name in ("loss", "score"):  # whose steps are the training's
+            yield (
+                f"learning/{event['task']}/{name}",
+                event[name],
+                int(1000 * event["time"]),
+                event["step"],
+            )
     for event in (event for event in events[after:] if event["event"] == "experience"):
         at, step = int(1000 * event["time"]), result.tasks.index(event["tasks"][-1])
         for split, tasks in event["scores"].items():

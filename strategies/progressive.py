@@ -18,10 +18,11 @@ from torch.nn.functional import smooth_l1_loss
 from pmn_cl import registry
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.modules import library
-from pmn_cl.modules.answer import AnswerModule
+from pmn_cl.modules.answer import STEPS, AnswerModule
 from pmn_cl.modules.cache import ModuleCache
 from pmn_cl.modules.count import CountModule
 from pmn_cl.modules.environment import Memory
+from pmn_cl.modules.importance import gates_seen
 from pmn_cl.modules.network import ModuleNetwork
 from pmn_cl.modules.relation import RelationQuery, relation_code
 from pmn_cl.modules.sizes import DEPARTURES, SIZES, Departures, Gates, WorldShape
@@ -29,7 +30,7 @@ from pmn_cl.modules.task_module import Plan, TaskModule
 from pmn_cl.provenance import code_revision, versions
 from pmn_cl.samples import digest_of_samples
 from pmn_cl.strategy import Lesson, Progress, State
-from pmn_cl.tasks import Task
+from pmn_cl.tasks import AnswerTask, Task
 from strategies.controls import shuffled
 from strategies.options import PmnOptions
 from strategies.template import TaskTemplate
@@ -166,6 +167,25 @@ class Progressive(TaskTemplate):
     def validate(self) -> dict[str, float]:
         """Score what is being learned; not what learns from shuffled targets, see the options."""
         return {} if self._lesson().task.name in self.options.shuffled else super().validate()
+
+    def score(self, lesson: Lesson) -> dict[str, float]:
+        """Return the metrics; M_vqa's also say whom it listens to, over all and by question."""
+        name, task, samples = lesson.task.name, lesson.task, lesson.samples
+        if not isinstance(task, AnswerTask) or name not in self.network:
+            return super().score(lesson)
+        module = self.network[name]
+        if not isinstance(module, AnswerModule):  # a user's own
+            return super().score(lesson)
+        with gates_seen(module.G) as seen:
+            found = super().score(lesson)
+        for callee in module.call_list if module.callees else ():
+            # The questions are answered in order, a batch in so many steps.
+            steps = [torch.cat([gates[callee] for gates in seen[t::STEPS]]) for t in range(STEPS)]
+            gate = torch.stack(steps).mean(0).cpu().numpy()
+            by_question = task.by_question(gate, samples.columns, samples.store.names)
+            found[f"gate {callee}"] = float(gate.mean())
+            found |= {f"gate {callee}, {kind}": mean for kind, mean in by_question.items()}
+        return found
 
     def batch_loss(self, x: Any, y: Any, lesson: Lesson) -> tuple[Tensor, Tensor]:
         """Add to the task's loss what departures and the supervision of queries ask for."""

@@ -1,4 +1,10 @@
-"""Relations as further questions: the control for what a relation module brings by its data alone.
+"""Further questions, made of what other tasks are taught: relations to ask about, objects to count.
+
+Objects: section 4.1 of the paper counts the boxes of Visual Genome's objects ("how many dogs are in
+this picture?") and gives these synthetic questions to M_cnt. Here every digit that a training scene
+shows is counted once. Boxes that a detector drew twice are one object, as in annotations by people.
+
+Relations: the control for what a relation module brings by its data alone.
 
 Section 4.3 of the paper turns the triplets that M_rel learns from into questions ("what is on top
 of the desk?", "laptop") and gives them to the M_vqa that does not call M_rel. Here a triplet
@@ -21,9 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.digit_scenes.concepts import DIRECTIONS
-from benchmarks.digit_scenes.families import query_related_to
+from benchmarks.digit_scenes.descriptions import Description
+from benchmarks.digit_scenes.families import count_of, query_related_to
 from benchmarks.digit_scenes.questions import Question, View
-from benchmarks.digit_scenes.rows import Row, answer_row, read_scene
+from benchmarks.digit_scenes.rows import Row, answer_row, count_row, read_scene
 from benchmarks.digit_scenes.scenes import Scene
 from pmn_cl.store import Store
 
@@ -48,9 +55,29 @@ def extra_questions(store: Store) -> dict[str, NDArray[Any]]:
             question = _ask_about(view, rng, triplet)
             if question is not None:
                 rows.append({**answer_row(view, question, rng, test=False), "scene": number})
+    return _columns(store, "vqa", rows)
+
+
+def extra_counts(store: Store) -> dict[str, NDArray[Any]]:
+    """Return a cnt sample for every kind of digit in every scene of the training split.
+
+    The columns are those of the store's cnt table. The same store gives the same questions.
+    """
+    rows: list[Row] = []
+    for number in range(len(store.table("train", "scenes")["mask"].array)):
+        view = View(read_scene(store, "train", number))
+        rng = Random(f"extra counts/{number}")
+        for digit in sorted({thing.digit for thing in view.things}):
+            question = count_of(view, Description(digit=digit))
+            rows.append({**count_row(view, question, rng, test=False), "scene": number})
+    return _columns(store, "cnt", rows)
+
+
+def _columns(store: Store, table: str, rows: list[Row]) -> dict[str, NDArray[Any]]:
+    """Return rows as the columns of a table of the training split."""
     return {
         name: np.array([row[name] for row in rows], column.dtype).reshape(-1, *column.shape[1:])
-        for name, column in store.table("train", "vqa").items()
+        for name, column in store.table("train", table).items()
     }
 
 

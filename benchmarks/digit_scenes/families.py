@@ -176,7 +176,11 @@ def count(view: View, rng: Random) -> Question:
         numbers.append(0)
     # Every scene has small counts to ask for, few have large ones: prefer these.
     number = rng.choices(numbers, [1 + n * n / 4 for n in numbers])[0]
-    asked = rng.choice(view.by_count[number]) if number else absent
+    return count_of(view, rng.choice(view.by_count[number]) if number else absent)
+
+
+def count_of(view: View, asked: Description) -> Question:
+    """Ask how many things fit a description."""
     found = view.index.find(asked)
     return Question(
         "count",

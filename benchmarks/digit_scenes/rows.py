@@ -60,7 +60,7 @@ def rows_about(
         "att": [_attribute_row(scene, novel)],
         "rel": _relation_rows(view, rng, novel),
         "cap": _caption_rows(view, rng, captions_to_learn(split)),
-        "cnt": [_count_row(view, q, rng, test) for q in _count_questions(view, rng, novel)],
+        "cnt": [count_row(view, q, rng, test) for q in _count_questions(view, rng, novel)],
         "vqa": [answer_row(view, q, rng, test) for q in _questions(view, rng, wanted, novel)],
     }
     for rows in samples.values():
@@ -210,7 +210,8 @@ def _question_row(view: View, question: Question, rng: Random, test: bool) -> Ro
     }
 
 
-def _count_row(view: View, question: Question, rng: Random, test: bool) -> Row:
+def count_row(view: View, question: Question, rng: Random, test: bool) -> Row:
+    """Return the row of a counting task's question, in words drawn for its split."""
     row = _question_row(view, question, rng, test)
     return {**row, "count": int(question.answer), "kind": question.relation is not None}
 

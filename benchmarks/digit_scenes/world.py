@@ -17,17 +17,25 @@ from pydantic import Field
 from threadpoolctl import threadpool_limits
 
 from benchmarks.digit_scenes.columns import create_columns, name_values
-from benchmarks.digit_scenes.concepts import MOST_REGIONS
+from benchmarks.digit_scenes.concepts import MOST_REGIONS, RELATIONS
 from benchmarks.digit_scenes.detector import Detector
-from benchmarks.digit_scenes.extra_questions import extra_questions
+from benchmarks.digit_scenes.extra_questions import extra_counts, extra_questions
+from benchmarks.digit_scenes.phrasing import FAMILIES, RELATION_PHRASES
 from benchmarks.digit_scenes.render import draw, split_handwriting
-from benchmarks.digit_scenes.rows import Row, rows_about
+from benchmarks.digit_scenes.rows import Row, read_scene, rows_about
 from benchmarks.digit_scenes.scenes import draw_scene
 from pmn_cl.store import Store, StoreWriter
 from pmn_cl.world import Options, Progress, World
 
 SPLITS = ("train", "val", "test", "novel")
 _CHUNK = 250  # scenes held in memory at a time
+_PICTURE_SCALE = 4
+_QUESTION_KINDS = {
+    "plain": ("query", "verify"),
+    "relational": ("query_related", "exist_related"),
+    "counting": ("count", "count_related"),
+    "caption": ("arrangement", "majority", "ground"),
+}
 
 
 class Scenes(Options):
@@ -57,7 +65,7 @@ class DigitScenes(World):
     summary = "scenes of real handwritten digits; all six tasks, exact truth, no download"
     version = 1
     Options = DigitOptions
-    extras: ClassVar = {"vqa": ("rel",)}
+    extras: ClassVar = {"vqa": ("rel",), "cnt": ("obj",)}
     options: DigitOptions
 
     def write(self, store: StoreWriter, progress: Progress) -> None:
@@ -84,8 +92,25 @@ class DigitScenes(World):
         return scenes * (MOST_REGIONS * (2 * self.options.features + 60) + 3500)
 
     def extra_samples(self, store: Store, task: str, source: str) -> dict[str, NDArray[Any]]:
-        """Ask about the relations of the training split."""
-        return extra_questions(store)
+        """Ask about the relations of the training split, or count its objects."""
+        return extra_questions(store) if task == "vqa" else extra_counts(store)
+
+    def picture(self, store: Store, split: str, scene: int) -> NDArray[np.uint8]:
+        """Draw a scene, large enough to look at."""
+        return draw(read_scene(store, split, scene), _PICTURE_SCALE)
+
+    def question_kinds(self, store: Store, split: str) -> dict[str, NDArray[np.bool_]]:
+        """Tell questions apart by their family; a relation that is counted is M_cnt's to ask."""
+        family = store.table(split, "vqa")["family"].array
+        return {
+            kind: np.isin(family, [FAMILIES.index(name) for name in names])
+            for kind, names in _QUESTION_KINDS.items()
+        }
+
+    def relation_phrases(self) -> dict[str, str]:
+        """Say relations as questions do."""
+        first = (phrases[0] for phrases in RELATION_PHRASES)
+        return dict(zip(RELATIONS, first, strict=True))
 
     def preview(self, store: Store, path: Path) -> None:
         """Draw some test scenes with boxes, truth and questions."""

@@ -26,7 +26,7 @@ from pmn_cl.modules.relation import RelationQuery
 from pmn_cl.modules.task_module import Plan, TaskModule
 
 _MAPS = (ATTEND, "rel")  # callees that say where to look; all others say what is there
-_STEPS = 2
+STEPS = 2
 
 
 class Reasoning(NamedTuple):
@@ -71,7 +71,7 @@ class AnswerModule(CompositionalModule):
         self.of_question = GatedTanh(hidden, hidden)  # Ψ
         self.of_knowledge = GatedTanh(hidden, hidden)
         self.answer = nn.Linear(hidden, shape.count("answers"))
-        nn.init.constant_(self.answer.bias, plan.departures.answer_bias / _STEPS)
+        nn.init.constant_(self.answer.bias, plan.departures.answer_bias / STEPS)
 
     @property
     def asking(self) -> Asking:
@@ -87,7 +87,7 @@ class AnswerModule(CompositionalModule):
 
     def steps(self, env: Environment) -> int:
         """T = 2."""
-        return _STEPS
+        return STEPS
 
     def initial(self, query: Tensor, env: Environment) -> Reasoning:
         """I: the GRU hears the question; nothing is known."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +11,17 @@ from torch import Tensor, nn
 from pmn_cl.modules.sizes import Gates
 
 Importances = dict[str, Tensor]  # by callee, each (B,)
+
+
+@contextmanager
+def gates_seen(importance: Importance) -> Iterator[list[Importances]]:
+    """Give the gates of every step that is taken meanwhile."""
+    seen: list[Importances] = []
+    hook = importance.register_forward_hook(lambda module, given, gates: seen.append(gates))
+    try:
+        yield seen
+    finally:
+        hook.remove()
 
 
 class Importance(nn.Module):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from benchmarks.digit_scenes.extra_questions import extra_questions
+from benchmarks.digit_scenes.extra_questions import extra_counts, extra_questions
 from benchmarks.stream import Stream
 from pmn_cl.errors import UserError
 from pmn_cl.spec import StreamSpec, load_spec
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Columns = dict[str, np.ndarray]
 
 SCENES = {"train": 300, "val": 50, "test": 250, "novel": 200}
+DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 PLUGIN = Path(__file__).parents[2] / "plugin" / "parity.yaml"
 RELATION_WORDS = {
     r"(?:to the )?left of": "left",
@@ -239,6 +240,25 @@ def test_the_same_store_gives_the_same_questions(digits: Store, columns: Columns
     assert all(np.array_equal(again[name], column) for name, column in columns.items())
 
 
+def test_every_digit_of_a_scene_is_counted_once(
+    digits: Store, truths: dict[str, list[Truth]]
+) -> None:
+    columns, words = extra_counts(digits), digits.names["question words"]
+    plurals = {f"{digit}es" if digit == "six" else f"{digit}s": digit for digit in DIGITS}
+    asked: Counter[tuple[int, str]] = Counter()
+    values = (columns[name].tolist() for name in ("scene", "question", "count"))
+    for number, question, count in zip(*values, strict=True):
+        text = [words[word] for word in question if word]
+        (digit,) = [plurals[word] for word in text if word in plurals]
+        assert {"many", "number", "count"} & set(text), text
+        assert count == sum(thing.digit == digit for thing in truths["train"][number].things)
+        asked[number, digit] += 1
+    shown = {(n, thing.digit) for n, truth in enumerate(truths["train"]) for thing in truth.things}
+    assert asked == Counter(shown)
+    assert columns.keys() == digits.table("train", "cnt").keys()
+    assert (columns["ask_relation"] == -1).all() and not columns["kind"].any()
+
+
 # In a stream.
 
 
@@ -287,7 +307,9 @@ def test_a_fraction_is_taken_of_both_and_of_the_own_as_without(
 
 
 def test_what_a_world_cannot_make_is_refused(cache: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"'digits' makes .* 'cnt' out of 'rel', .*vqa out of rel"):
+    with pytest.raises(
+        UserError, match=r"'digits' makes .* 'cnt' out of 'rel', .*vqa out of rel or cnt"
+    ):
         Stream.open(spec(tasks=[{"task": "cnt", "extra": "rel"}]), 0, cache=cache)
     text = PLUGIN.read_text("utf-8")
     (tmp_path / "parity.py").write_text(PLUGIN.with_suffix(".py").read_text("utf-8"), "utf-8")
