@@ -20,7 +20,8 @@ lint: .venv/installed
 test-browser: .venv/installed
 	$(PYTEST) -m browser
 
-test-long: .venv/installed
+# Clusters, too: with Ray.
+test-long: .venv/with-ray
 	$(PYTEST) -m "long or browser"
 
 bench: .venv/installed
@@ -33,6 +34,10 @@ speed: .venv/installed
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or newer is needed: make PYTHON=…" if sys.version_info < (3, 10) else 0)'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --constraint constraints.txt --editable '.[test]'
+	touch $@
+
+.venv/with-ray: .venv/installed
+	$(BIN)/pip install --constraint constraints.txt --editable '.[test,ray]'
 	touch $@
 
 # Resolve everything anew, for this Python.

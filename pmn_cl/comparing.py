@@ -13,9 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pmn_cl import scores
+from pmn_cl.ablation import RUNGS
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.results import Result
 from pmn_cl.statistics import Interval, Paired, holm, interval, paired
+from pmn_cl.sweeping import VARIANT as SWEPT
 
 JOINT, SCRATCH = "hard_sharing_joint", "independent"
 _SINGLE = "one seed: no interval"
@@ -45,6 +47,11 @@ class Comparison:
     constant: list[float | None]
     reference: str | None
     lines: list[Line]
+
+
+def of_streams(results: Sequence[Result]) -> list[Result]:
+    """Leave out the runs of sweeps and ablations, which have tables of their own."""
+    return [r for r in results if r.variant != SWEPT and r.variant not in RUNGS]
 
 
 def compare(

@@ -74,7 +74,8 @@ def compare(
     from pmn_cl import comparing
     from pmn_cl.results import chosen, read_results
 
-    results = chosen(read_results(folder), **some)
+    every = chosen(read_results(folder), **some)
+    results = comparing.of_streams(every) or every
     splits = sorted({name for result in results for name in result.scores})
     if split not in splits:
         raise UserError(f"--split {split}: the results have {', '.join(splits) or 'none'}")
@@ -92,6 +93,8 @@ def compare(
     wide.width = max(wide.width, 260) if not sys.stdout.isatty() else wide.width
     wide.print(table)
     wide.print(comparing.note(found))
+    if left_out := len(every) - len(results):
+        wide.print(f"{left_out} runs of sweep and ablate are not in this table")
     wide.print(f"in MLflow: pmn-bench ui {folder}", soft_wrap=True)
     for path in save:
         path.write_text(comparing.FORMATS[path.suffix[1:]](found), "utf-8")
