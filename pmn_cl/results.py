@@ -6,8 +6,10 @@ is the matrix R[i][j] (task j after experience i); everything else about scores 
 
 from __future__ import annotations
 
+import gc
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -243,7 +245,20 @@ def read_results(folder: Path) -> list[Result]:
     """Return the results of all runs in a folder, in the order of their keys."""
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder of results")
-    return [read_result(path) for path in sorted(folder.glob(f"*/{RESULT}"))]
+    with _no_collecting():
+        return [read_result(path) for path in sorted(folder.glob(f"*/{RESULT}"))]
+
+
+@contextmanager
+def _no_collecting() -> Iterator[None]:
+    """Spare Python looking for garbage among thousands of records again and again: all are kept."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def chosen(
