@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
+from benchmarks.stream import Stream
 from pmn_cl.driver import Driver
 from pmn_cl.errors import UserError
 from pmn_cl.files import held
 from pmn_cl.journal import JOURNAL, read_journal
 from pmn_cl.results import RESULT, Result, read_result, read_results
-from pmn_cl.runs import RunSpec, plan_runs
+from pmn_cl.runs import LEARNED, RunSpec, make_strategy, plan_runs
 from pmn_cl.spec import load_spec
 
 TINY = Path(__file__).parent.parent / "streams" / "tiny.yaml"
@@ -28,10 +29,15 @@ RUN = [sys.executable, "-W", "ignore", "-m", "pmn_cl.cli", "run", str(TINY)]
 
 def what_matters(results: list[Result]) -> list[Any]:
     """All that must not depend on when or how often a run was cut off."""
+    named = ("key", "status", "scores", "secondary", "weights", "parameters", "validation")
     return [
-        (r.key, r.status, r.scores, r.secondary, r.weights, r.parameters, r.validation, r.details)
+        [*(getattr(r, name) for name in (*named, "details", "curves")), samples_seen(r)]
         for r in sorted(results, key=lambda r: r.key)
-    ] + [[cost.samples_seen for cost in r.costs] for r in sorted(results, key=lambda r: r.key)]
+    ]
+
+
+def samples_seen(result: Result) -> list[int]:
+    return [cost.samples_seen for cost in result.costs]
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +80,22 @@ def test_every_run_leaves_a_whole_record(
     constant = results[0]
     assert constant.scores["test"][-1] == constant.constant["test"] == pmn.constant["test"]
     assert not list(out.glob("*/checkpoint*"))  # of no use any more
+    assert pmn.curves.keys() == set(pmn.tasks)
+    for task, curve in pmn.curves.items():
+        steps = [epoch.step for epoch in curve]
+        assert steps == sorted(set(steps)) and max(e.score for e in curve) == pmn.validation[task]
+
+
+def test_what_was_learned_is_kept(
+    runs: list[RunSpec], cache: Path, undisturbed: tuple[Path, list[Result]]
+) -> None:
+    out, results = undisturbed
+    for run, result in zip(runs, results, strict=True):
+        stream = Stream.open(run.stream, run.seed, cache=cache)
+        lessons = list(stream.as_avalanche().train_stream)
+        strategy = make_strategy(run, lessons)
+        strategy.load(out / run.key / LEARNED, lessons)
+        assert strategy.digest() == result.weights[-1]
 
 
 def test_what_is_done_is_not_done_again(

@@ -19,6 +19,7 @@ from pmn_cl.errors import UserError
 from pmn_cl.modules.answer import AnswerModule
 from pmn_cl.modules.relation import RelationQuery
 from pmn_cl.modules.task_module import digest_of, identity_of
+from pmn_cl.modules.trace import Trace
 from pmn_cl.spec import load_spec
 from strategies.options import PmnOptions
 from strategies.progressive import Progressive, count_distance, query_loss
@@ -135,6 +136,29 @@ def kept(learned: Learned, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def below(kept: Path) -> list[str]:
     """The modules below M_vqa."""
     return [str(path) for path in sorted(kept.iterdir()) if not path.name.startswith("vqa")]
+
+
+# Whom it listens to.
+
+
+def test_gates_are_told_over_all_and_by_question(learned: Learned, lessons: Lessons) -> None:
+    lesson, network = lessons["test"]["vqa"], learned.strategy.network
+    found = learned.strategy.score(lesson)
+    trace, kinds = Trace(), torch.as_tensor(lesson.samples.columns["kind"])
+    x, _ = lesson.batches[np.arange(len(lesson.batches))]
+    with torch.no_grad():
+        network.eval()(x, "vqa", trace=trace)
+    for callee in network["vqa"].call_list:
+        steps = [call.gate for call in trace.of("vqa", callee) if call.gate is not None]
+        assert len(steps) == 2
+        gate = torch.stack(steps).mean(0)
+        assert found[f"gate {callee}"] == pytest.approx(float(gate.mean()), abs=1e-5)
+        for number, kind in enumerate(("yes/no", "number", "other")):
+            mean = float(gate[kinds == number].mean())
+            assert found[f"gate {callee}, {kind}"] == pytest.approx(mean, abs=1e-5)
+    assert not any(
+        name.startswith("gate") for name in learned.strategy.score(lessons["test"]["cnt"])
+    )
 
 
 # No forgetting.
