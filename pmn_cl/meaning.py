@@ -75,6 +75,8 @@ def _chance(by_name: dict[str, list[Result]]) -> str:
     if pair is None or pair.difference.low is None:
         return f"{seeds} seeds; `pmn-bench compare` has the intervals."
     low, high = pair.difference.low, pair.difference.high
+    if low == high == 0:
+        return f"{ours} and {theirs} came to the same on the last task, with every seed."
     sure = "" if low > 0 or (high is not None and high < 0) else ", so it may be chance"
     return (
         f"{ours} minus {theirs} on the last task: {pair.difference.mean:+.3f} over {pair.seeds} "

@@ -23,6 +23,7 @@ from pmn_cl.errors import UserError
 from pmn_cl.files import storing
 from pmn_cl.journal import JOURNAL
 from pmn_cl.results import RESULT, Result, read_result
+from pmn_cl.runs import LEARNED
 from pmn_cl.verifying import PACKAGES, findings
 from pmn_cl.worker import OUTPUT, TRACEBACK
 
@@ -222,4 +223,6 @@ def copy(found: Merging, out: Path) -> None:
                 (whole / key).mkdir(parents=True)
                 for file in (file for name in _TAKEN for file in run.glob(name)):
                     shutil.copy2(file, whole / key / file.name)
+                if (run / LEARNED).is_dir():
+                    shutil.copytree(run / LEARNED, whole / key / LEARNED)
             os.rename(whole, out)

@@ -40,3 +40,9 @@ def test_little_is_said_of_little() -> None:
     assert list(meaning([learned("pmn", 0, 1, 1, 1), failed])) == []
     constant = learned("constant", 0, 0.2, 0.2, 0.1)
     assert list(meaning([learned("pmn", 0, 1, 1, 1), constant])) == []
+
+
+def test_no_difference_is_not_called_chance() -> None:
+    same = [learned(name, seed, 0.5, 0.5, 0.3) for name in ("a", "b") for seed in (0, 1)]
+    *_, chance = meaning(same)
+    assert chance == "a and b came to the same on the last task, with every seed."

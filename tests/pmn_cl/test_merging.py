@@ -15,7 +15,7 @@ from pmn_cl.cli import main
 from pmn_cl.driver import Driver
 from pmn_cl.journal import JOURNAL
 from pmn_cl.results import RESULT, Result, read_results, write_result
-from pmn_cl.runs import plan_runs
+from pmn_cl.runs import LEARNED, plan_runs
 from pmn_cl.spec import load_spec
 from pmn_cl.worker import OUTPUT, TRACEBACK
 
@@ -73,8 +73,10 @@ def test_real_runs_of_two_machines_become_one_folder(cache: Path, tmp_path: Path
     assert f"taken once: {twice}" in done.stdout and "2 runs of 2 folders" in done.stdout
     assert read_results(out) == sorted([*first, both[1]], key=lambda result: result.key)
     assert {path.name for path in (out / runs[1].key).iterdir()} == {
-        *(RESULT, JOURNAL, f"{JOURNAL}.1", OUTPUT, TRACEBACK)
+        *(RESULT, JOURNAL, f"{JOURNAL}.1", OUTPUT, TRACEBACK, LEARNED)
     }
+    kept = [folder / runs[1].key / LEARNED for folder in (two, out)]
+    assert len({tuple(sorted((f.name, f.read_bytes()) for f in k.iterdir())) for k in kept}) == 1
     for name in (RESULT, JOURNAL):
         source = one / runs[0].key / name  # the first of two that are the same
         assert (out / runs[0].key / name).read_bytes() == source.read_bytes()
