@@ -1,0 +1,216 @@
+"""People judge explanations: pages for them, and what they thought."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from pmn_cl.commands.common import (
+    CACHE_HELP,
+    cache_type,
+    console,
+    results_folder,
+    seed_type,
+    show_progress,
+    status,
+)
+from pmn_cl.errors import UserError
+
+
+@click.group(short_help="Let people judge explanations: make pages, collect grades.")
+def judge() -> None:
+    """Repeat the paper's human evaluation (its Table 5).
+
+    \b
+    pmn-bench judge make runs/claims --out round      pages for three judges
+    (send judge-N.html to judge N; each sends a file back)
+    pmn-bench judge collect round judgement-*.json    the table, with intervals and agreement
+    """
+
+
+@judge.command(short_help="Make a page for each judge.")
+@results_folder
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="A new folder, for the pages and the key to them.",
+)
+@click.option("--run", "pmn", help="Key of PMN's run.  [default: the plain one, lowest seed]")
+@click.option("--baseline", help="Key of the other run.  [default: independent, same seed]")
+@click.option("--split", default="test", show_default=True, help="test or novel.")
+@click.option("--questions", default=1600, show_default=True, type=click.IntRange(min=1))
+@click.option("--judges", default=3, show_default=True, type=click.IntRange(1, 1000))
+@click.option(
+    "--per-question",
+    default=3,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Judges of each question; all of them where there are fewer.",
+)
+@click.option(
+    "--stratify",
+    is_flag=True,
+    help="As many questions where both, one or none was right; reweighted afterwards.",
+)
+@click.option("--seed", default=0, show_default=True, type=seed_type, help="Of all that is drawn.")
+@click.option("--cache", type=cache_type, help=CACHE_HELP)
+def make(
+    folder: Path,
+    out: Path,
+    pmn: str | None,
+    baseline: str | None,
+    split: str,
+    questions: int,
+    judges: int,
+    per_question: int,
+    stratify: bool,
+    seed: int,
+    cache: Path | None,
+) -> None:
+    """Draw questions, and make a page for each judge from the runs in FOLDER.
+
+    A page shows PMN's explanation and the baseline's, as A and B in an order that is balanced and
+    known to OUT/round.json alone: keep that file from judges. Pages are one file each, need no
+    network, keep grades in the browser and save a file for `pmn-bench judge collect`.
+
+    Judges grade from 0 (very bad) to 4 (very good). With more judges than --per-question, each gets
+    an equal part of the questions.
+    """
+    from pmn_cl.explaining.runs import baseline_of, find_run, usual_run
+    from pmn_cl.judgement.making import (
+        Plan,
+        make_round,
+        refuse_what_is_there,
+        size_of,
+        who_is_right,
+        write_folder,
+    )
+
+    refuse_what_is_there(out)
+    ours = usual_run(folder) if pmn is None else find_run(folder, pmn)
+    theirs = baseline_of(folder, ours) if baseline is None else find_run(folder, baseline)
+    if theirs is None:
+        raise UserError(
+            f"{folder}: no completed run of 'independent' with the seed, data and training of "
+            f"{ours.key} that kept what it learned; run it, or name another by --baseline"
+        )
+    if theirs.key == ours.key or theirs.data != ours.data:
+        what = "the same run" if theirs.key == ours.key else "another world"
+        raise UserError(
+            f"--baseline {theirs.key}: is {what}; expected another run on the same data"
+        )
+    plan = Plan(
+        folder=folder,
+        pmn=ours.key,
+        baseline=theirs.key,
+        split=split,
+        questions=questions,
+        judges=judges,
+        per_question=per_question,
+        stratify=stratify,
+        seed=seed,
+    )
+    with status("opening the runs (importing torch takes some seconds)"):
+        from pmn_cl import registry
+        from pmn_cl.explaining.explainer import Explainer
+
+        registry.search_last(Path.cwd())
+    with show_progress("building the world") as progress:
+        first, second = (
+            Explainer(folder, run, cache=cache, progress=progress)
+            for run in (plan.pmn, plan.baseline)
+        )
+    with status("answering all questions"):
+        groups = who_is_right(first, second, split)
+    with show_progress("explaining") as progress:
+        key = make_round(plan, groups, first, second, progress)
+    with show_progress("drawing scenes") as progress:
+        pages = write_folder(key, out, first, progress)
+    drawn, total = len(key.questions), sum(key.population.values())
+    click.echo(
+        f"{drawn:,} of {total:,} questions on {split}; {min(per_question, judges)} judges each"
+    )
+    click.echo(f"PMN       {plan.pmn}")
+    click.echo(f"baseline  {plan.baseline}")
+    for page, sheet in zip(pages, key.sheets, strict=True):
+        click.echo(f"{page}: {len(sheet.questions):,} questions")
+    click.echo(f"Pages have up to {size_of(pages):.1f} MB. Give each to one person, and keep")
+    click.echo(f"{out / 'round.json'} to yourself: it says which explanation is PMN's. Then:")
+    click.echo(f"pmn-bench judge collect {out} FILES")
+
+
+@judge.command(short_help="Join what judges saved: the paper's table.")
+@click.argument("round_folder", metavar="ROUND", type=click.Path(path_type=Path, file_okay=False))
+@click.argument(
+    "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)
+)
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder that gets the grades.  [default: the one that the round was made from]",
+)
+@click.option("--allow-incomplete", is_flag=True, help="Take what is there of unfinished files.")
+@click.option("--json", "as_json", is_flag=True, help="An object, for programs.")
+@click.option(
+    "--tracking",
+    envvar="MLFLOW_TRACKING_URI",
+    help="MLflow's tracking URI, or off.  "
+    "[default: $MLFLOW_TRACKING_URI, else mlflow.db in the results]",
+)
+def collect(
+    round_folder: Path,
+    files: tuple[Path, ...],
+    results: Path | None,
+    allow_incomplete: bool,
+    as_json: bool,
+    tracking: str | None,
+) -> None:
+    """Check the FILEs that judges of ROUND saved, and print the paper's table beside its numbers.
+
+    Files that are incomplete, edited, of another round or not to be read, and judges who come from
+    two browsers, are named and left out; no file is changed. What a judge saved last replaces what
+    the same browser saved before.
+
+    The grades go into judgements.json in the results, where `pmn-bench claims` finds them, and into
+    MLflow, on the run of the whole stream.
+
+    Exits with 1 where a file was left out.
+    """
+    from pmn_cl.judgement.collecting import collect_command
+    from pmn_cl.running import OFF
+    from pmn_cl.tracking import check_uri
+
+    if tracking != OFF:
+        check_uri(tracking)
+    code, place = collect_command(
+        round_folder,
+        files,
+        results=results,
+        allow_incomplete=allow_incomplete,
+        as_json=as_json,
+        console=console(),
+    )
+    if tracking != OFF:
+        _track(place, tracking)
+    sys.exit(code)
+
+
+def _track(results: Path, tracking: str | None) -> None:
+    """Mirror the numbers, with the results that they are about; warn where that fails."""
+    from pmn_cl.results import RESULT
+    from pmn_cl.tracking import NoMirrorError, sync
+
+    if not any(results.glob(f"*/{RESULT}")):
+        click.echo(f"{results} has no results: nothing to track in MLflow", err=True)
+        return
+    try:
+        with status("mirroring (importing MLflow takes some seconds)"):
+            sync(results, tracking)
+    except NoMirrorError as error:
+        click.echo(
+            f"warning: {error}. Nothing is lost: `pmn-bench sync {results}` mirrors it later.",
+            err=True,
+        )
