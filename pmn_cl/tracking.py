@@ -22,8 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pmn_cl.errors import UserError
+from pmn_cl.explaining.faithfulness import Faithfulness, read_faithfulness
 from pmn_cl.files import held, write_whole
 from pmn_cl.journal import JOURNAL, Event, read_journal
+from pmn_cl.judgement.kept import judged_points
 from pmn_cl.results import RESULT, Result, read_result
 from pmn_cl.runs import RunSpec, result_of
 from pmn_cl.statistics import interval
@@ -231,11 +233,12 @@ class Mirror:
 
     def put(self, result: Result, events: Sequence[Event]) -> None:
         """Mirror one run, as far as it has come, unless it is there already."""
-        state = _state(result, events)
+        measured = read_faithfulness(self._out / result.key)
+        state = _state(result, events, measured)
         run = self._child(result)
         if self._states.get(run) == state:
             return
-        self._log_points(run, result, events)
+        self._log_points(run, result, events, measured)
         self.client.set_tag(run, MIRRORED, state)
         self._states[run] = state
         if result.key not in self._written:
@@ -247,6 +250,7 @@ class Mirror:
         parts = [self._states[self._ids[r.key]] for r in results] + [
             v.state for v in views.values()
         ]
+        parts += map(str, judged_points(self._out))
         state = hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
         tags = self.client.get_run(self.parent).data.tags
         if tags.get(MIRRORED) != state and results:
@@ -300,11 +304,18 @@ class Mirror:
         self._ids[result.key] = self._create({**tags, **_tags(result)}, moment)
         return self._ids[result.key]
 
-    def _log_points(self, run: str, result: Result, events: Sequence[Event]) -> None:
+    def _log_points(
+        self,
+        run: str,
+        result: Result,
+        events: Sequence[Event],
+        measured: Faithfulness | None,
+    ) -> None:
         from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
 
         params = [Param(name, value[:_LONGEST_PARAM]) for name, value in _params(result)]
         points = [Metric(*p) for p in _points(result, events, self._sent.get(run, 0))]
+        points += [Metric(*p) for p in _faithfulness(result, measured)]
         tags = [RunTag(name, value) for name, value in _tags(result).items()]
         first, *others = [points[n : n + 1000] for n in range(0, len(points), 1000)] or [[]]
         self.client.log_batch(run, metrics=first, params=params[:100], tags=tags)
@@ -333,7 +344,10 @@ class Mirror:
         self.client.set_terminated(run, status=status, end_time=int(1000 * events[-1]["time"]))
 
     def _log_means(self, results: Sequence[Result]) -> None:
-        """Log the mean over seeds of every strategy with its 95% interval, by fraction of data."""
+        """Log the mean over seeds of every strategy with its 95% interval, by fraction of data.
+
+        And what people thought of explanations, where they were asked.
+        """
         from mlflow.entities import Metric
 
         at = int(1000 * max(_ended(result) for result in results))
@@ -342,6 +356,7 @@ class Mirror:
             for name, measure, fraction, values in _over_seeds(results)
             for part, value in _interval(values)
         ]
+        points += [Metric(*point, 0) for point in judged_points(self._out)]
         for first in range(0, len(points), 1000):
             self.client.log_batch(self.parent, metrics=points[first : first + 1000])
         ended = all(result.status == "completed" for result in results)
@@ -357,9 +372,11 @@ def _folder_id(out: Path) -> str:
     return path.read_text("utf-8").strip()
 
 
-def _state(result: Result, events: Sequence[Event]) -> str:
+def _state(result: Result, events: Sequence[Event], measured: Faithfulness | None) -> str:
     """Return what changes whenever there is more to mirror."""
     whole = result.model_dump_json(exclude={"seconds"}) + str(len(events))
+    if measured is not None:
+        whole += measured.model_dump_json()
     return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 
@@ -420,6 +437,16 @@ def _points(
             for name, found in result.summary(split).items():
                 if found is not None:
                     yield f"{split}/{name}", found, at, last
+
+
+def _faithfulness(
+    result: Result, measured: Faithfulness | None
+) -> Iterator[tuple[str, float, int, int]]:
+    """Yield how faithful a run's explanations are, where that was measured."""
+    for split, some in measured.splits.items() if measured is not None else ():
+        at = int(1000 * datetime.fromisoformat(some.measured).timestamp())
+        for name, value in some.values.items():
+            yield f"{split}/faithfulness/{_clean(name)}", value, at, len(result.tasks) - 1
 
 
 def _clean(name: str) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
@@ -72,6 +73,21 @@ class World(ABC):
                 f"the world {cls.name!r} makes no further samples of {task!r} out of {source!r}, "
                 f"expected {' or '.join(known) or 'none: leave `extra` out'}"
             )
+
+    def picture(self, store: Store, split: str, scene: int) -> NDArray[np.uint8]:
+        """Return what people see of a scene (H, W, 3): models get regions alone."""
+        raise UserError(f"the world {self.name!r} draws no pictures of its scenes")
+
+    def question_kinds(self, store: Store, split: str) -> dict[str, NDArray[np.bool_]]:
+        """Return which questions of a split are of which kind, by what it takes to answer them.
+
+        "relational", "counting" and "caption" ones are those that M_rel, M_cnt and M_cap are for.
+        """
+        return {}
+
+    def relation_phrases(self) -> dict[str, str]:
+        """Return how relations are said between two things ("left of"), where names are not."""
+        return {}
 
     def preview(self, store: Store, path: Path) -> None:
         """Draw some scenes with their truth into a picture."""

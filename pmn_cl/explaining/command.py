@@ -1,0 +1,138 @@
+"""What ``pmn-bench faithfulness`` does: measures runs, and prints what they come to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from pmn_cl import registry
+from pmn_cl.commands.common import show_progress
+from pmn_cl.errors import UserError
+from pmn_cl.explaining.faithfulness import (
+    Faithfulness,
+    Line,
+    read_faithfulness,
+    summarise,
+    write_faithfulness,
+)
+from pmn_cl.explaining.measures import MEASURES
+from pmn_cl.explaining.runs import BASELINE, PMN, completed_runs, kept
+from pmn_cl.results import Result
+from pmn_cl.statistics import Interval
+
+
+def faithfulness_command(
+    folder: Path,
+    *,
+    console: Console,
+    split: str,
+    seeds: Collection[int],
+    variants: bool,
+    questions: int,
+    fresh: bool,
+    as_json: bool,
+    cache: Path | None,
+) -> int:
+    """Measure what is not measured yet, print the table, and return the exit code."""
+    registry.search_last(Path.cwd())
+    runs = sorted(
+        (
+            result
+            for result in completed_runs(folder)
+            if result.strategy in (PMN, BASELINE) and (variants or not result.variant)
+            if not seeds or result.seed in seeds
+        ),
+        key=lambda result: (result.strategy != PMN, result.name, result.seed),
+    )
+    lost = [result.key for result in runs if not kept(folder, result)]
+    if lost:
+        click.echo(f"left out, they kept nothing of what they learned: {', '.join(lost)}", err=True)
+    runs = [result for result in runs if result.key not in lost]
+    if not runs:
+        click.echo(f"{folder}: no completed run of {PMN} or {BASELINE} to measure", err=True)
+        return 1
+    if len({(result.data, result.fraction, result.budget) for result in runs}) > 1:
+        raise UserError(
+            f"{folder}: the runs differ in data, fraction or budget, and cannot be compared; "
+            "give each a folder of its own"
+        )
+    records = [_measured(folder, result, split, questions, fresh, cache) for result in runs]
+    lines = summarise(records, split)
+    if as_json:
+        click.echo(json.dumps([_plain(line) for line in lines], indent=1))
+    else:
+        _print(console, records, lines, split)
+    return 0
+
+
+def _measured(
+    folder: Path, result: Result, split: str, questions: int, fresh: bool, cache: Path | None
+) -> Faithfulness:
+    """Return a run's record, from its file where it is there, of these weights and as large."""
+    place = folder / result.key
+    known = None if fresh else read_faithfulness(place)
+    if known is not None and known.weights == result.weights[-1] and split in known.splits:
+        most = result.samples.get(split, [questions])[-1]
+        if known.splits[split].questions == min(questions, most):
+            return known
+    from pmn_cl.explaining.explainer import Explainer
+    from pmn_cl.explaining.measuring import measure_run
+
+    with show_progress("building the world") as progress:
+        explainer = Explainer(folder, result.key, cache=cache, progress=progress)
+    with show_progress(result.key) as progress:
+        found = measure_run(explainer, split, questions=questions, progress=progress)
+    write_faithfulness(place, found)
+    return found
+
+
+def _print(
+    console: Console, records: Sequence[Faithfulness], lines: Sequence[Line], split: str
+) -> None:
+    names = list(dict.fromkeys(record.strategy for record in records))
+    table = Table(box=None, header_style="bold")
+    for title in ("measure", "chance", *names):
+        table.add_column(title, justify="left" if title == "measure" else "right")
+    if len(names) > 1:
+        table.add_column(f"{names[0]} - {names[1]}", justify="right")
+    for line in lines:
+        cells = [line.measure, "" if line.chance is None else f"{line.chance:.3f}"]
+        cells += [_shown(line.by_strategy.get(name)) for name in names]
+        if len(names) > 1:
+            apart = line.difference
+            cells.append("" if apart is None else _shown(apart.difference, signed=True))
+        table.add_row(*cells)
+    console.print(table)
+    seeds = sorted({record.seed for record in records})
+    asked = max(record.splits[split].questions for record in records)
+    console.print(
+        f"{split}: {asked:,} questions, seeds {', '.join(map(str, seeds))}; mean and 95% interval."
+    )
+    for name, meaning in MEASURES.items():
+        console.print(f"  {name}: {meaning}", style="dim")
+
+
+def _shown(found: Interval | None, signed: bool = False) -> str:
+    if found is None:
+        return "-"
+    form = "+.3f" if signed else ".3f"
+    if found.low is None or found.high is None:
+        return f"{found.mean:{form}}"
+    return f"{found.mean:{form}} [{found.low:{form}}, {found.high:{form}}]"
+
+
+def _plain(line: Line) -> dict[str, object]:
+    apart = line.difference
+    return {
+        "measure": line.measure,
+        "chance": line.chance,
+        "strategies": {name: found._asdict() for name, found in line.by_strategy.items()},
+        "difference": None
+        if apart is None
+        else {**apart.difference._asdict(), "seeds": apart.seeds, "p": apart.p},
+    }

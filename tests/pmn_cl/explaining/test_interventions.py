@@ -1,0 +1,122 @@
+"""What a network does without a part of itself, against networks that never had that part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pmn_cl.explaining.explainer import Explainer
+from pmn_cl.explaining.interventions import chances, masked, observe, shut, without
+from pmn_cl.modules.answer import AnswerModule
+from pmn_cl.modules.network import ModuleNetwork
+
+Opened = Callable[[str], Explainer]
+GROUP = ["obj", "att", "cap"]
+
+
+def gates(*values: float) -> dict[str, torch.Tensor]:
+    return {k: torch.tensor([value]) for k, value in zip(GROUP, values, strict=True)}
+
+
+def test_a_gate_that_shuts_leaves_its_share_to_the_others() -> None:
+    found = shut(gates(0.5, 0.3, 0.2), GROUP, "obj")
+    assert {k: float(v) for k, v in found.items()} == pytest.approx(
+        {"obj": 0.0, "att": 0.6, "cap": 0.4}
+    )
+
+
+def test_gates_that_share_nothing_stay_as_they_are() -> None:
+    found = shut(gates(0.5, 0.9, 0.8), GROUP, "obj", shares=False)
+    assert {k: float(v) for k, v in found.items()} == pytest.approx(
+        {"obj": 0.0, "att": 0.9, "cap": 0.8}
+    )
+
+
+def test_where_all_others_are_shut_nothing_is_heard() -> None:
+    found = shut(gates(1.0, 0.0, 0.0), GROUP, "obj")
+    assert [float(v) for v in found.values()] == [0.0, 0.0, 0.0]
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=3, max_size=3), st.sampled_from(GROUP))
+def test_what_a_group_has_stays_the_same_in_sum_and_proportion(
+    values: list[float], callee: str
+) -> None:
+    before = gates(*values)
+    after = shut(before, GROUP, callee)
+    assert float(sum(after.values())) == pytest.approx(sum(values), rel=1e-4)
+    one, other = (k for k in GROUP if k != callee)
+    ratio = float(before[one] / before[other])
+    assert float(after[one] / after[other]) == pytest.approx(ratio, rel=1e-4)
+
+
+def batch(explainer: Explainer, count: int) -> dict[str, torch.Tensor]:
+    x, _ = explainer.lesson("test").batches[torch.arange(count)]
+    return dict(x.items())
+
+
+@pytest.mark.parametrize("callee", ["Ω", "rel", "att", "Δ", "cap"])
+def test_removal_is_what_a_softmax_does_whose_score_is_hopeless(
+    lively: tuple[ModuleNetwork, dict[str, torch.Tensor]], callee: str
+) -> None:
+    network, x = lively
+    module = network["vqa"]
+    assert isinstance(module, AnswerModule)
+    layer = module.G
+    before = chances(network, x)
+    with without(network, callee):
+        removed = chances(network, x)
+    place = [k for group in layer.groups for k in group].index(callee)
+    kept = {name: value.clone() for name, value in layer.state_dict().items()}
+    try:
+        with torch.no_grad():
+            layer.scores.weight[place] = 0
+            layer.scores.bias[place] = -1e4
+        expected = chances(network, x)
+    finally:
+        layer.load_state_dict(kept)
+    assert removed == pytest.approx(expected, abs=1e-5)
+    assert chances(network, x) == pytest.approx(before)  # it comes back
+    assert abs(removed - before).max() > 0.001
+
+
+def test_masked_regions_are_as_if_they_had_never_been_there(
+    lively: tuple[ModuleNetwork, dict[str, torch.Tensor]],
+) -> None:
+    network, some = lively
+    x = {name: value[:1] for name, value in some.items()}
+    there = int(x["mask"].sum())
+    hidden = np.zeros(x["mask"].shape, dtype=bool)
+    hidden[0, [0, 3]] = True
+    found = chances(network, masked(x, hidden))
+    left = [region for region in range(there) if region not in (0, 3)]
+    fewer = {name: x[name][:, left] for name in ("regions", "boxes", "mask")}
+    expected = chances(network, {**fewer, "question": x["question"]})
+    assert found == pytest.approx(expected, abs=1e-5)
+    assert abs(found - chances(network, x)).max() > 0.001
+
+
+def test_what_is_observed_is_what_is_explained(opened: Opened) -> None:
+    explainer = opened("pmn")
+    seen = observe(explainer.network, batch(explainer, 5))
+    for row, found in enumerate(explainer.explain(range(5))):
+        assert seen.chances[row].max() == pytest.approx(found.confidence, abs=1e-5)
+        count = len(found.boxes)
+        for number, step in enumerate(found.steps):
+            assert seen.attended[row, number, :count] == pytest.approx(step.attended, abs=1e-5)
+            for callee, gate in step.gates.items():
+                assert seen.gates[callee][row, number] == pytest.approx(gate, abs=1e-5)
+        assert not seen.attended[row, :, count:].any()
+        asked = next(call for call in found.calls if call.callee == "rel" and call.depth == 0)
+        assert seen.asked_box is not None
+        assert seen.asked_box[row, 0, :count] == pytest.approx(asked.query.boxes, abs=1e-5)
+
+
+def test_the_baseline_asks_nobody(opened: Opened) -> None:
+    seen = observe(opened("independent").network, batch(opened("independent"), 3))
+    assert (seen.asked_box, seen.asked_relation) == (None, None)
+    assert sorted(seen.gates) == ["Δ", "Ω"]
