@@ -20,16 +20,23 @@ setup(
     long_description_content_type="text/markdown",
     python_requires=">=3.10",
     packages=find_packages(include=[f"{name}{below}" for name in PACKAGES for below in ("", ".*")]),
-    package_data={"benchmarks": ["*.yaml"], "pmn_cl": ["result.schema.json"]},
+    package_data={
+        "benchmarks": ["*.yaml"],
+        "pmn_cl": ["result.schema.json"],
+        "reports": ["*.html", "*.css", "*.js"],
+    },
     install_requires=[
         "avalanche-lib~=0.6.0",
         "click>=8.1",
         "h5py>=3.10",
+        "jinja2>=3.1",
+        "markupsafe>=2.1",
         "matplotlib>=3.8",
         "mlflow>=3.17,<3.18",  # saved comparison views rely on its undocumented format
         "numpy>=1.26",
         "packaging>=23",
         "pandas>=2",
+        "pillow>=10",
         "pydantic>=2.8",
         "rich>=13.7",
         "ruamel.yaml>=0.18",
@@ -43,6 +50,7 @@ setup(
     extras_require={
         "ray": ["ray[default]>=2.40"],
         "test": [
+            "axe-playwright-python>=0.1.8",
             "hypothesis>=6.100",
             "jsonschema>=4.20",
             "mypy>=1.11",

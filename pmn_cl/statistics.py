@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -31,8 +32,13 @@ def interval(values: Sequence[float]) -> Interval:
     mean = float(found.mean())
     if len(found) < 2:
         return Interval(mean, None, None)
-    half = float(stats.t.ppf(0.975, len(found) - 1) * stats.sem(found))
+    half = _quantile(len(found) - 1) * float(found.std(ddof=1)) / len(found) ** 0.5
     return Interval(mean, mean - half, mean + half)
+
+
+@cache
+def _quantile(freedom: int) -> float:
+    return float(stats.t.ppf(0.975, freedom))
 
 
 def paired(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Paired | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 FILES = (
     *("help_start.py", "stream_iteration.py", "store_reading.py", "world_building.py"),
     *("relation_folding.py", "memoised_children.py", "training_loop.py", "answer_step.py"),
-    "many_results.py",
+    *("many_results.py", "report.py"),
     "harness.py",
 )
 

@@ -1,0 +1,40 @@
+"""The sections of the report, each a function from results to a `Section`, in the page's order.
+
+A new one is a file here and a line below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from reports.blocks import Section
+from reports.gathering import Gathered
+from reports.sections.card import card, reproduce, runs
+from reports.sections.claimed import claims
+from reports.sections.cost import cost
+from reports.sections.curves import curves
+from reports.sections.forgetting import forgetting
+from reports.sections.gates import gates
+from reports.sections.graph import graph
+from reports.sections.ladder import ladder
+from reports.sections.low_data import low_data
+from reports.sections.matrices import matrices
+from reports.sections.novel import novel
+from reports.sections.summary import summary
+
+SECTIONS: tuple[Callable[[Gathered], Section], ...] = (
+    summary,
+    matrices,
+    forgetting,
+    curves,
+    low_data,
+    ladder,
+    cost,
+    novel,
+    claims,
+    gates,
+    graph,
+    card,
+    runs,
+    reproduce,
+)

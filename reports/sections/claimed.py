@@ -1,0 +1,44 @@
+"""The paper's claims, each with what came of it here."""
+
+from __future__ import annotations
+
+from pmn_cl.claiming import COLUMNS, basis_of, heading, row, tally
+from pmn_cl.claims import CLAIMS
+from pmn_cl.judging import RULE, SPLITS, Evidence, judge
+from reports.blocks import Block, Commands, Missing, Row, Section, Table, Text
+from reports.gathering import Gathered, largest
+
+_SIGNS = {
+    "holds": "✓ holds",
+    "does not hold": "✗ does not hold",
+    "not enough data": "? too few data",
+}
+
+
+def claims(found: Gathered) -> Section:
+    """Judge every claim on the results that have most in common."""
+    title = "The paper's claims"
+    some = largest(found.done, lambda result: (result.data, result.budget))
+    if not some:
+        missing = Missing("No run is completed yet.", found.commands("run", "ablate", "sweep"))
+        return Section("claims", title, [missing])
+    evidence = Evidence(some, found.grades)
+    judged = judge(evidence, CLAIMS)
+    blocks: list[Block] = [
+        Text(f"{s}: {tally(j for j in judged if j.split == s)}.") for s in SPLITS
+    ]
+    place = COLUMNS.index("verdict")
+    for split in SPLITS:
+        rows = []
+        for one in judged:
+            if one.split == split:
+                cells = row(one)
+                cells[place] = _SIGNS[cells[place]]
+                rows.append(Row(cells))
+        blocks.append(Table(f"Claims on {split}", COLUMNS, rows))
+    blocks.append(Text(" ".join(RULE.split())))
+    basis = heading(basis_of(some, evidence, found.frozen))
+    blocks.append(Text("Judged on " + "; ".join(" ".join(line.split()) for line in basis) + "."))
+    made = [(command, "") for command in found.commands("run", "ablate", "sweep")[:-1]]
+    blocks.append(Commands([*made, (f"pmn-bench claims {found.shown_folder}", "the same as text")]))
+    return Section("claims", title, blocks)

@@ -1,0 +1,268 @@
+"""What each section says of made-up results whose numbers can be followed by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from made_folder import TASKS, ablated, made, plain, swept, trouble
+
+from reports.blocks import Block, Figure, Missing, Section, Table, Text
+from reports.gathering import Gathered
+from reports.sections import SECTIONS
+from reports.sections.card import card, reproduce, runs
+from reports.sections.claimed import claims
+from reports.sections.cost import cost
+from reports.sections.curves import curves
+from reports.sections.forgetting import forgetting
+from reports.sections.gates import gates
+from reports.sections.graph import call_lists, graph
+from reports.sections.ladder import ladder
+from reports.sections.low_data import low_data
+from reports.sections.matrices import matrices
+from reports.sections.novel import novel
+from reports.sections.summary import summary
+
+HERE = Path("runs/claims")
+EVERYTHING = Gathered(HERE, [*plain(), *swept(), *ablated(), *trouble()])
+NOTHING = Gathered(HERE, trouble())
+
+
+def figures(section: Section) -> list[Figure]:
+    return [block for block in section.blocks if isinstance(block, Figure)]
+
+
+def row(table: Table, *heads: str) -> list[str]:
+    """The cells behind those that say what they are of."""
+    [found] = [row.cells for row in table.rows if list(row.cells[: len(heads)]) == list(heads)]
+    return list(found[len(heads) :])
+
+
+def said(blocks: Sequence[Block]) -> str:
+    return " ".join(block.text for block in blocks if isinstance(block, Text | Missing))
+
+
+def test_the_summary_says_the_best_first_and_counts_what_is_there() -> None:
+    section = summary(EVERYTHING)
+    lead, *_ = section.blocks
+    assert isinstance(lead, Text) and lead.lead
+    assert lead.text.startswith("vqa at the end: best hard_sharing_joint 0.710, pmn 0.610")
+    assert "35 results (33 completed, 1 failed, 1 interrupted); seeds 0, 1, 2." in said(
+        section.blocks
+    )
+    [table] = [block for block in section.blocks if isinstance(block, Table)]
+    assert row(table, "constant answer")[1] == "0.100"
+    # Seeds are 0.60, 0.61, 0.62: half of the interval is 4.303 · 0.01 / √3.
+    assert row(table, "pmn")[:2] == ["3", "0.610 ± 0.025"]
+    # (0.61 - 0.1) / (0.71 - 0.1) on average over seeds, and 0 for forgetting.
+    assert row(table, "pmn")[8].startswith("0.836") and row(table, "pmn")[9] == "0.000 ± 0.000"
+    assert [line.strategy for line in table.rows] == [None, 0, 1, 2, 3]
+
+
+def test_heat_maps_share_one_scale() -> None:
+    [figure] = figures(matrices(EVERYTHING))
+    assert [panel.strategy for panel in figure.panels] == [0, 1, 2, 3]
+    pmn, hard, alone, joint = figure.panels
+    assert joint.body.count('class="h9"') == 6 and joint.body.count('class="none"') == 30
+    assert pmn.body.count('class="h8"') == 21  # 0.61 of 0.71 at most
+    assert alone.body.count('class="h5"') == 21  # 0.41 of 0.71
+    assert hard.body.count('class="h3"') == 1  # 0.26, all that is left of obj
+    assert "vqa 0.510" in hard.description
+    assert row(figure.data, "hard_sharing", "6", "vqa")[0] == "0.260 ± 0.025"
+
+
+def test_forgetting_by_hand() -> None:
+    section = forgetting(EVERYTHING)
+    measures, along = figures(section)
+    # Task j loses 0.05 with each of the 5 - j later ones: 0.15 on average.
+    assert row(measures.data, "hard_sharing")[:3] == [
+        *("0.150 ± 0.000", "-0.150 ± 0.000", "0.100 ± 0.000")
+    ]
+    assert row(measures.data, "hard_sharing_joint") == ["", "", "", ""]
+    [table] = [block for block in section.blocks if isinstance(block, Table)]
+    lost = [f"{0.05 * later:.3f} ± 0.000" for later in (5, 4, 3, 2, 1)]
+    assert row(table, "hard_sharing") == lost
+    assert [panel.title for panel in measures.panels] == [
+        *("forgetting", "bwt", "transfer over scratch")
+    ]
+    assert [panel.title for panel in along.panels] == TASKS
+    assert row(along.data, "obj", "hard_sharing", "vqa")[0] == "0.260"
+
+
+def test_curves_are_means_over_seeds_with_their_interval() -> None:
+    [figure] = figures(curves(EVERYTHING))
+    assert len(figure.panels) == 6
+    # 0.6 · 2/3 + 0.00, 0.01, 0.02
+    assert row(figure.data, "obj", "pmn", "20") == ["0.410", "0.385", "0.435"]
+    assert all(row.cells[1] != "hard_sharing_joint" for row in figure.data.rows)
+
+
+def test_long_curves_keep_their_last_point() -> None:
+    epochs = [{"step": n, "loss": 1.0, "score": n / 1000} for n in range(1, 1000)]
+    found = Gathered(HERE, [made("pmn", 0, 0.5, curves={"obj": epochs})])
+    [figure] = figures(curves(found))
+    steps = [int(row.cells[2]) for row in figure.data.rows]
+    assert len(steps) <= 61 and steps[0] == 1 and steps[-1] == 999
+
+
+def test_the_low_data_gain_stands_beside_the_papers() -> None:
+    gain, scores = figures(low_data(EVERYTHING))
+    got = row(gain.data, "test", "independent", "25")
+    assert got[0] == "+0.0200" and got[3] == "3" and got[-1] == "+0.0266"
+    assert row(gain.data, "novel", "independent", "100")[-1] == "+0.0204"
+    assert [look.label for look, _ in gain.key] == ["over independent", "the paper"]
+    assert row(scores.data, "test", "pmn", "25") == ["0.330 ± 0.025"]
+
+
+def test_sweeps_of_other_tasks_are_figures_of_their_own_without_the_papers_curve() -> None:
+    changed = [
+        result.model_copy(update={"tasks": ["obj", "rel"], "key": f"r{n}"})
+        for n, result in enumerate(swept())
+    ]
+    section = low_data(Gathered(HERE, [*swept(), *changed]))
+    titles = [figure.caption for figure in figures(section)]
+    assert [title.split(" on ")[1].split()[0] for title in titles] == ["vqa", "vqa", "rel", "rel"]
+    assert [look.label for look, _ in figures(section)[2].key] == ["over independent"]
+
+
+def test_the_ladder_stands_beside_the_papers() -> None:
+    section = ladder(EVERYTHING)
+    [figure] = figures(section)
+    assert figure.caption == "M_vqa (Table 3)"
+    got = row(figure.data, "M_vqa2")
+    assert got[0] == "0.310 ± 0.025" and got[2] == "+0.100 ± 0.000"
+    assert got[-2:] == ["63.64", "+1.59"]  # 63.64 - 62.05
+    assert [panel.title for panel in figure.panels] == [
+        *("M_vqa (Table 3): here", "M_vqa (Table 3): the paper")
+    ]
+    assert "--only M_vqa0 --only M_vqa1 --only M_vqa2" in figure.commands[0]
+    assert "M_rel (Table 1)" in said(section.blocks)  # which has not been run
+
+
+def test_both_of_the_papers_numbers_for_relations_are_shown() -> None:
+    rels = [made("pmn", 0, 0.3 + n / 10, variant=f"M_rel{n}", tasks=["rel"]) for n in range(2)]
+    [figure] = figures(ladder(Gathered(HERE, rels)))
+    assert row(figure.data, "M_rel1")[-2:] == ["53.4, 57.8", "+2.40, +1.90"]
+    assert figure.panels[1].body.count('class="hollow') == 2
+
+
+def test_cost_stands_against_the_normalised_average() -> None:
+    [figure] = figures(cost(EVERYTHING))
+    got = row(figure.data, "pmn")
+    # Six experiences with 2 CPU seconds and 1 second of learning each, 7 parameters.
+    assert got[0].startswith("0.836") and got[1:5] == ["7", "12", "6", "1"]
+    assert len(figure.panels) == 2
+    alone = Gathered(HERE, [result for result in plain() if result.strategy == "pmn"])
+    assert figures(cost(alone))[0].data.columns[1] == "average"
+
+
+def test_novel_is_compared_with_test_seed_by_seed() -> None:
+    [figure] = figures(novel(EVERYTHING))
+    assert row(figure.data, "vqa", "accuracy", "pmn")[:4] == [
+        *("0.610 ± 0.025", "0.510 ± 0.025", "-0.100 ± 0.000", "3")
+    ]
+    assert row(figure.data, "vqa", "yes/no", "pmn")[0] == "0.600 ± 0.000"
+    assert not any("gate" in row.cells[1] for row in figure.data.rows)
+
+
+def test_objects_are_compared_without_background() -> None:
+    told = {"obj": {"accuracy": 0.5, "top1_objects": 0.25}}
+    both = {split: [{}] * 5 + [told] for split in ("test", "novel")}
+    [figure] = figures(novel(Gathered(HERE, [made("pmn", 0, 0.5, secondary=both)])))
+    assert figure.panels[0].title == "obj (top1_objects)"
+    assert "pmn 0.250 and 0.250" in figure.panels[0].description
+
+
+def test_claims_are_those_of_the_claims_command_with_their_status() -> None:
+    section = claims(EVERYTHING)
+    test, other = [block for block in section.blocks if isinstance(block, Table)]
+    assert (test.caption, other.caption) == ("Claims on test", "Claims on novel")
+    verdict = test.columns.index("verdict") - 1
+    assert row(test, "PMN does not forget: no score ever changes")[verdict] == "✓ holds"
+    assert row(test, "M_obj and M_att help: M_vqa1 over M_vqa0")[verdict] == "✓ holds"
+    assert row(test, "M_rel beats its base")[verdict] == "? too few data"
+    assert "0355a14" in said(section.blocks)
+
+
+def test_gates_by_kind_of_question() -> None:
+    [figure] = figures(gates(EVERYTHING))
+    assert row(figure.data, "pmn", "all questions", "Ω") == ["0.600 ± 0.000"]
+    assert row(figure.data, "pmn", "yes/no", "rel") == ["0.200 ± 0.000"]
+    [panel] = figure.panels
+    assert "all questions: most Ω, 0.60" in panel.description and panel.strategy == 0
+
+
+def test_the_graph_has_the_call_lists_and_their_levels() -> None:
+    [figure] = figures(graph(EVERYTHING))
+    assert row(figure.data, "M_obj") == ["0", "terminal", ""]
+    assert row(figure.data, "M_cnt") == ["2", "compositional", "M_obj, M_att, M_rel"]
+    assert row(figure.data, "M_vqa")[0] == "3"
+    [panel] = figure.panels
+    assert panel.body.count('class="call"') == panel.body.count('class="answer"') == 12
+    assert panel.body.count('class="terminal"') == 2
+
+
+def test_call_lists_that_a_stream_does_not_say_are_the_papers() -> None:
+    spec = {"tasks": ["obj", {"task": "rel", "calls": None}, {"task": "cnt", "calls": []}]}
+    assert call_lists(made("pmn", 0, 0.5, spec=spec)) == {"obj": [], "rel": ["obj"], "cnt": []}
+    assert call_lists(made("pmn", 0, 0.5, spec={"tasks": 3})) == {}
+
+
+def test_the_card_has_digests_versions_seeds_and_fairness() -> None:
+    section = card(EVERYTHING)
+    facts = dict(next(b.facts for b in section.blocks if b.kind == "facts"))
+    assert facts["data (digest)"] == "d" and facts["seeds"] == "0, 1, 2"
+    assert facts["torch"] == "2.13.0" and facts["code"] == "0355a14"
+    tasks, fairness = [block for block in section.blocks if isinstance(block, Table)]
+    assert row(tasks, "vqa") == ["accuracy", "100", "50", "", "0.100", "0.050"]
+    assert row(fairness, "hard_sharing_joint")[1] == "all tasks at once"
+    assert row(fairness, "pmn")[1] == "one task at a time"
+
+
+def test_every_run_is_listed_with_what_ended_it() -> None:
+    [table] = [block for block in runs(EVERYTHING).blocks if isinstance(block, Table)]
+    assert len(table.rows) == 35
+    assert row(table, "pnn--100-0")[-1] == "ValueError: no <script>alert(1)</script>"
+    assert row(table, "pmn--100-0")[4:6] == ["completed", "0.600"]
+
+
+def test_how_to_reproduce_it() -> None:
+    [block] = [block for block in reproduce(EVERYTHING).blocks if block.kind == "commands"]
+    typed = [command for command, _ in block.lines]
+    assert typed[0] == "pmn-bench run claims.yaml --out runs/claims"
+    assert "pmn-bench verify runs/claims/pmn--100-0" in typed
+
+
+@pytest.mark.parametrize(
+    ("build", "command"),
+    [
+        (summary, "run"),
+        (matrices, "run"),
+        (forgetting, "run"),
+        (curves, "run"),
+        (low_data, "sweep"),
+        (ladder, "ablate"),
+        (cost, "run"),
+        (claims, "ablate"),
+        (gates, "run"),
+        (graph, "run"),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
+def test_what_is_missing_says_which_command_makes_it(
+    build: Callable[[Gathered], Section], command: str
+) -> None:
+    [missing] = [block for block in build(NOTHING).blocks if isinstance(block, Missing)]
+    assert any(line.startswith(f"pmn-bench {command} ") for line in missing.commands)
+
+
+def test_every_figure_has_words_numbers_and_commands() -> None:
+    built = [build(EVERYTHING) for build in SECTIONS]
+    found = [figure for section in built for figure in figures(section)]
+    assert len(found) >= 10
+    for figure in found:
+        assert figure.panels and figure.data.rows and figure.caption
+        assert figure.commands[-1] == "pmn-bench report runs/claims"
+        assert all(panel.title and len(panel.description) > 20 for panel in figure.panels)
+        assert all(len(row.cells) == len(figure.data.columns) for row in figure.data.rows)
