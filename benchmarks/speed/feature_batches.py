@@ -1,0 +1,124 @@
+"""Random batches of 128 scenes from a prepared folder of 3 GB, against a bare memory map.
+
+Two workers read ahead, as they do where scenes do not fit in memory; time counts from the first
+batch on, when they are at work. Also how much memory an epoch takes, in which mapped pages count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import shutil
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import torch
+from timing import report
+
+from pmn_cl.joined_store import JoinedStore, Part
+from pmn_cl.loader import Batches, BatchLoader, Scenes
+from pmn_cl.samples import Samples
+from pmn_cl.store import StoreWriter, build_store
+from pmn_cl.tasks import ObjectTask
+
+REGIONS, FEATURES, BATCH, WORKERS = 36, 2048, 128, 2
+ROW = REGIONS * FEATURES * 2  # bytes
+FEATURES_PART = Part("features.h5", (), "")
+GENOME_PART = Part("genome.h5", ("obj",), "")
+
+
+def write_features(store: StoreWriter, scenes: int) -> None:
+    rng = np.random.default_rng(0)
+    store.create("all/scenes/regions", scenes, (REGIONS, FEATURES), "f2")
+    store.create("all/scenes/boxes", scenes, (REGIONS, 4), "f4")
+    store.create("all/scenes/mask", scenes, (REGIONS,), "?")
+    drawn = rng.standard_normal((64, REGIONS, FEATURES), dtype=np.float32).astype("f2")
+    for start in range(0, scenes, 64):
+        count = min(64, scenes - start)
+        store.append("all/scenes/regions", drawn[:count])
+        store.append("all/scenes/boxes", np.zeros((count, REGIONS, 4)))
+        store.append("all/scenes/mask", np.ones((count, REGIONS)))
+
+
+def write_samples(store: StoreWriter, scenes: int) -> None:
+    for name, shape, dtype in (
+        ("scene", (), "i4"),
+        ("label", (REGIONS,), "i2"),
+        ("asked", (REGIONS,), "?"),
+    ):
+        store.create(f"train/obj/{name}", scenes, shape, dtype)
+        values = np.arange(scenes) if name == "scene" else np.ones((scenes, REGIONS))
+        store.append(f"train/obj/{name}", values)
+
+
+def build(folder: Path, scenes: int) -> JoinedStore:
+    features, genome = folder / FEATURES_PART.file, folder / GENOME_PART.file
+    build_store(features, lambda store: write_features(store, scenes), header={}, size=0)
+    digest = JoinedStore(folder, FEATURES_PART, []).header["parts"]["features.h5"]["digest"]
+    header = {"features": digest}
+    build_store(genome, lambda store: write_samples(store, scenes), header=header, size=0)
+    return JoinedStore(folder, FEATURES_PART, [GENOME_PART])
+
+
+def peak(whose: int) -> float:
+    return resource.getrusage(whose).ru_maxrss / 1e6
+
+
+def by_loader(store: JoinedStore, epoch: int) -> tuple[float, float]:
+    """Return bytes per second after the first batch, and the seconds until it came."""
+    samples = Samples.whole(store, "train", ObjectTask())
+    batches = Batches(samples, Scenes(store, "train", in_memory=False, half=True))
+    start = perf_counter()
+    loader = iter(BatchLoader(batches, BATCH, epoch=epoch, workers=WORKERS))
+    next(loader)
+    first = perf_counter()
+    read = sum(x["regions"].nbytes for x, _ in loader)
+    return read / (perf_counter() - first), first - start
+
+
+def by_memory_map(store: JoinedStore, epoch: int) -> float:
+    """Return bytes per second of a map that is opened for it, as the workers' are."""
+    column = store.table("train", "scenes")["regions"]
+    order = np.random.default_rng([0, epoch]).permutation(len(column))
+    bare = np.memmap(column.path, column.dtype, "r", column.offset or 0, column.shape)
+    start = perf_counter()
+    parts = (order[first : first + BATCH] for first in range(0, len(order), BATCH))
+    read = sum(bare[rows].nbytes for rows in parts)
+    return read / (perf_counter() - start)
+
+
+def main() -> bool:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--scenes", type=int, default=20_000)
+    options.add_argument("--turns", type=int, default=3)
+    given = options.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        scenes = min(given.scenes, int(shutil.disk_usage(folder).free * 0.8 / ROW))
+        store = build(folder, scenes)
+        before = peak(resource.RUSAGE_SELF)
+        ours = [by_loader(store, 0)]  # alone first: the bare map fills this process with pages
+        growth = max(peak(resource.RUSAGE_SELF), peak(resource.RUSAGE_CHILDREN)) - before
+        bare = [by_memory_map(store, 0)]
+        for turn in range(1, given.turns):
+            ours.append(by_loader(store, turn))
+            bare.append(by_memory_map(store, turn))
+    speeds, waits = zip(*ours, strict=True)
+    share = statistics.median(o / b for o, b in zip(speeds, bare, strict=True))
+    details = (
+        f"{statistics.median(speeds) / 1e9:.2f} against {statistics.median(bare) / 1e9:.2f} GB/s, "
+        f"{scenes * ROW / 1e9:.1f} GB, {statistics.median(waits):.1f} s until the first batch; a "
+        f"process grew by {growth:.2f} GB at most in an epoch (goal: under 1)"
+    )
+    what = "batches of features by two workers, share of a bare memory map's speed"
+    reached = share >= 0.7 and growth < 1
+    return report(what, share, "at least 0.7", reached, details)
+
+
+if __name__ == "__main__":
+    sys.exit(not main())
