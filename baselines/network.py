@@ -18,6 +18,7 @@ from pmn_cl.errors import UserError
 from pmn_cl.modules.environment import Environment
 from pmn_cl.modules.sizes import DEPARTURES, SIZES, WorldShape
 from pmn_cl.modules.trace import Trace
+from pmn_cl.modules.word_vectors import start_words
 from pmn_cl.strategy import Lesson
 from pmn_cl.tasks import Task
 from strategies.template import TaskTemplate, mixes_tasks
@@ -51,7 +52,10 @@ class HeadsNetwork(nn.Module, ABC):
         if lesson.task.name not in self.tasks:
             self.tasks[lesson.task.name] = lesson.task
             self._names[lesson.task_label] = lesson.task.name
+            known = set(self.modules())
             self.grow(lesson.task)
+            for part in set(self.modules()) - known:
+                start_words(part, lesson.samples.store)
 
     def forward(
         self,

@@ -11,7 +11,18 @@ from typing import Any
 import click
 
 from pmn_cl import __version__
-from pmn_cl.commands import driving, library, reading, start, worlds
+from pmn_cl.commands import (
+    answers,
+    driving,
+    explain,
+    judge,
+    library,
+    preparing,
+    reading,
+    report,
+    start,
+    worlds,
+)
 from pmn_cl.errors import UserError
 
 
@@ -45,9 +56,13 @@ for command in (
     *(driving.run_stream, driving.plan, driving.one_run, driving.sweep, driving.ablate),
     *(driving.tune, driving.verify),
     *(reading.list_results, reading.compare, reading.merge, reading.claims),
-    *(reading.sync, reading.ui, library.modules),
+    *(reading.sync, reading.ui, report.report, library.modules, judge.judge),
+    *(explain.explain, explain.faithfulness, answers.answers),
 ):
     main.add_command(command)
+worlds.prepare.add_command(preparing.features)
+for part in (preparing.visual_genome, preparing.vqa, preparing.coco):
+    worlds.prepare.add_command(part)
 
 
 if __name__ == "__main__":

@@ -353,6 +353,11 @@ class _WatchedBatches(Batches):
     watch: _Watch
     place: Place
 
+    @property
+    def readers(self) -> int:
+        """None: what another process reads could not be watched."""
+        return 0
+
     def __getitem__(self, index: int | Rows | Tensor) -> Batch:
         self.watch.read(self.place)
         x, y = super().__getitem__(index)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -23,8 +24,12 @@ from pmn_cl.samples import Rows, Samples
 from pmn_cl.store import ENVIRONMENT, SCENES, MappedArray, Store
 
 MEMORY_LIMIT = 2_000_000_000  # bytes that the scenes of a split may take in memory
+READERS = 2  # processes that read ahead, where scenes are read through a memory map
+_MAPPED_AT_ONCE = 1 << 28  # bytes read through a map, after which its pages are let go of
 
 Batch = tuple[TensorDict, TensorDict]
+# Columns in memory: splits may have their scenes in common.
+_loaded: WeakKeyDictionary[MappedArray, Tensor] = WeakKeyDictionary()
 
 
 def _tensor(array: NDArray[Any]) -> Tensor:
@@ -34,6 +39,13 @@ def _tensor(array: NDArray[Any]) -> Tensor:
     if array.dtype.kind == "f":
         return torch.from_numpy(array.astype(np.float32, copy=False))
     return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def _in_memory(mapped: MappedArray) -> Tensor:
+    """Return a whole column, read once however many ask for it."""
+    if mapped not in _loaded:
+        _loaded[mapped] = _tensor(mapped.load())
+    return _loaded[mapped]
 
 
 class Scenes:
@@ -46,8 +58,9 @@ class Scenes:
     def __init__(
         self, store: Store, split: str, *, in_memory: bool | None = None, half: bool = False
     ) -> None:
-        sizes = [len(store.table(other, SCENES)["mask"]) for other in store.splits]
-        place = store.splits.index(split)
+        splits = list(dict.fromkeys([*store.splits, split]))  # one that is never scored comes last
+        sizes = [len(store.table(other, SCENES)["mask"]) for other in splits]
+        place = splits.index(split)
         self.first, self._count = sum(sizes[:place]), sizes[place]
         self.world = store.digest
         columns = {name: store.table(split, SCENES)[name] for name in ENVIRONMENT}
@@ -55,9 +68,10 @@ class Scenes:
         self.in_memory = as_floats <= MEMORY_LIMIT if in_memory is None else in_memory
         self._half = half
         self._columns: dict[str, Tensor | MappedArray] = {
-            name: _tensor(mapped.load()) if self.in_memory else mapped
+            name: _in_memory(mapped) if self.in_memory else mapped
             for name, mapped in columns.items()
         }
+        self._read = 0  # bytes, since the maps were last let go of
 
     def __len__(self) -> int:
         return self._count
@@ -72,7 +86,16 @@ class Scenes:
                 rows = column.array[scenes.numpy()]
                 as_stored = self._half and name == "regions"
                 taken[name] = torch.from_numpy(rows) if as_stored else _tensor(rows)
+                self._read += rows.nbytes
+        if self._read > _MAPPED_AT_ONCE:  # else an epoch would fill memory with the whole file
+            self._forget()
         return taken
+
+    def _forget(self) -> None:
+        self._read = 0
+        for column in self._columns.values():
+            if isinstance(column, MappedArray):
+                column.forget()
 
 
 class Batches(Dataset[Batch]):
@@ -88,6 +111,11 @@ class Batches(Dataset[Batch]):
 
     def __len__(self) -> int:
         return len(self._scene)
+
+    @property
+    def readers(self) -> int:
+        """Return how many processes usually read ahead: none, where all is in memory."""
+        return 0 if self.scenes.in_memory else READERS
 
     def holds(self, x: Mapping[str, Tensor]) -> bool:
         """Whether the samples of a batch are those that have their numbers here."""
@@ -122,7 +150,8 @@ class BatchLoader:
     """Goes through a task's samples in an order that (seed, epoch) alone decide.
 
     ``start`` skips that many batches without reading them, to go on where a run was cut.
-    ``workers`` processes read ahead; the batches are the same with any number of them.
+    ``workers`` processes read ahead; the batches are the same with any number of them. Usually
+    nobody needs to: only scenes that are read through a memory map have some.
     """
 
     def __init__(
@@ -134,7 +163,7 @@ class BatchLoader:
         epoch: int = 0,
         start: int = 0,
         shuffle: bool = True,
-        workers: int = 0,
+        workers: int | None = None,
     ) -> None:
         order = np.arange(len(batches))
         if shuffle:
@@ -144,7 +173,7 @@ class BatchLoader:
             rows[-2:] = [torch.cat(rows[-2:])]  # batch norm cannot learn from one sample
         if not 0 <= start <= len(rows):
             raise ValueError(f"start is {start}, but an epoch has 0 to {len(rows)} batches")
-        self._batches, self._workers = batches, workers
+        self._batches, self._workers = batches, batches.readers if workers is None else workers
         self._rows = rows[start:]
 
     def __len__(self) -> int:
@@ -160,5 +189,6 @@ class BatchLoader:
             sampler=self._rows,  # the rows of a whole batch at a time
             num_workers=self._workers,
             collate_fn=_as_it_is,
+            generator=torch.Generator(),  # not the one that a run's own draws come from
         )
         return iter(reader)

@@ -22,7 +22,10 @@ TASKS = {
     "cnt": "pmn_cl.tasks:CountTask",
     "vqa": "pmn_cl.tasks:AnswerTask",
 }
-WORLDS = {"digits": "benchmarks.digit_scenes.world:DigitScenes"}
+WORLDS = {
+    "digits": "benchmarks.digit_scenes.world:DigitScenes",
+    "visual_genome": "benchmarks.visual_genome.world:VisualGenome",
+}
 STRATEGIES = {
     "constant": "baselines.constant:Constant",
     "pmn": "strategies.progressive:Progressive",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,6 +136,7 @@ def run_command(stream: str, *, console: Console, dry_run: bool, fresh: bool, **
             console.print(run.key)
         said = f"{len(planned.runs)} runs, {planned.workers} at a time, into {planned.folder}"
         console.print(said)
+        _estimate(planned, console, asked)
         return 0
     outcome = carry_through(planned, console, fresh=fresh, **asked)
     _conclude(planned, outcome, console, asked["tracking"])
@@ -148,6 +149,22 @@ def run_command(stream: str, *, console: Console, dry_run: bool, fresh: bool, **
         )
     failed = any(result.status != "completed" for result in outcome.results)
     return int(outcome.interrupted or failed)
+
+
+def _estimate(planned: Plan, console: Console, asked: Mapping[str, Any]) -> None:
+    """Say how large and how long runs at the paper's sizes are: nobody starts them by chance."""
+    if any(run.options.get("size") == "paper" for run in planned.runs):
+        from pmn_cl.commands.common import show_progress
+        from pmn_cl.estimating import print_estimates, worth_estimating
+
+        with show_progress("measuring steps") as progress:
+            print_estimates(
+                worth_estimating(planned.runs),
+                console,
+                device=asked["device"],
+                cache=asked["cache"],
+                progress=progress,
+            )
 
 
 def _conclude(planned: Plan, outcome: Outcome, console: Console, tracking: str | None) -> None:

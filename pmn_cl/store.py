@@ -209,6 +209,10 @@ class MappedArray:
                 left -= len(block)
                 yield block
 
+    def forget(self) -> None:
+        """Let go of the map, whose pages count as memory; it is opened again when it is used."""
+        self._map = None
+
     def load(self) -> NDArray[Any]:
         """Return a copy of the whole column in memory."""
         return np.array(self.array)

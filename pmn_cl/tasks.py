@@ -234,11 +234,16 @@ class CaptionTask(Task):
     metric = "cider_d"
 
     def score(self, predictions: NDArray[Any], columns: Columns, names: Names) -> dict[str, float]:
-        """CIDEr-D against all references of a scene."""
+        """CIDEr-D against all references of a scene.
+
+        People write words that are not learned: where a world keeps those, "reference words" go on
+        where "caption words" end. A scene with fewer references than others has empty rows.
+        """
         words = names["caption words"]
+        written = names.get("reference words", words)
         candidates = {i: words_to_text(row, words) for i, row in enumerate(predictions)}
         references = {
-            i: [words_to_text(row, words) for row in rows]
+            i: [words_to_text(row, written) for row in rows if row[0]]
             for i, rows in enumerate(columns["captions"])
         }
         return {"cider_d": metrics.cider_d(candidates, references, tokenize=False)[0]}

@@ -27,6 +27,7 @@ from pmn_cl.modules.network import ModuleNetwork
 from pmn_cl.modules.relation import RelationQuery, relation_code
 from pmn_cl.modules.sizes import DEPARTURES, SIZES, Departures, Gates, WorldShape
 from pmn_cl.modules.task_module import Plan, TaskModule
+from pmn_cl.modules.word_vectors import start_words
 from pmn_cl.provenance import code_revision, versions
 from pmn_cl.samples import digest_of_samples
 from pmn_cl.strategy import Lesson, Progress, State
@@ -107,6 +108,7 @@ class Progressive(TaskTemplate):
     def make_module(self, lesson: Lesson, callees: Mapping[str, TaskModule]) -> TaskModule:
         """Return a task's module as it is before it learns."""
         module = self._module_class(lesson)(self._plan(lesson), callees)
+        start_words(module, lesson.samples.store)
         counting = callees.get("cnt")
         if isinstance(module, AnswerModule) and isinstance(counting, CountModule):
             ours, theirs = (m.plan.sizes.hidden for m in (module, counting))

@@ -52,7 +52,7 @@ def main() -> bool:
         order = np.random.default_rng([0, 0]).permutation(SCENES)[: BATCHES * BATCH]
 
         def by_loader() -> None:
-            for _ in zip(range(BATCHES), BatchLoader(batches, BATCH), strict=False):
+            for _ in zip(range(BATCHES), BatchLoader(batches, BATCH, workers=0), strict=False):
                 pass
 
         def by_memory_map() -> None:

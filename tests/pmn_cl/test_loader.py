@@ -139,10 +139,58 @@ def test_without_shuffling_the_order_is_the_tables(digits: Store) -> None:
 @pytest.mark.parametrize("in_memory", [True, False])
 def test_worker_processes_give_the_same_batches(digits: Store, in_memory: bool) -> None:
     batches = make(digits, AnswerTask(), in_memory=in_memory)
-    alone = list(BatchLoader(batches, 128, seed=5))
+    alone = list(BatchLoader(batches, 128, seed=5, workers=0))
     helped = list(BatchLoader(batches, 128, seed=5, workers=2))
     assert len(alone) == len(helped) == 4
     assert all(same(a, b) for a, b in zip(alone, helped, strict=True))
+
+
+def test_mapped_scenes_are_read_ahead_and_those_in_memory_are_not(
+    digits: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read_here: list[int] = []
+    take = Scenes.take
+
+    def noted(scenes: Scenes, rows: torch.Tensor) -> dict[str, torch.Tensor]:
+        read_here.append(len(rows))
+        return take(scenes, rows)
+
+    monkeypatch.setattr(Scenes, "take", noted)
+    mapped = list(BatchLoader(make(digits, ObjectTask(), in_memory=False), 25))
+    assert read_here == []  # by other processes
+    in_memory = list(BatchLoader(make(digits, ObjectTask()), 25))
+    assert read_here == [25, 25]
+    assert all(same(a, b) for a, b in zip(mapped, in_memory, strict=True))
+
+
+def test_reading_ahead_draws_no_random_numbers(digits: Store) -> None:
+    """A run that was cut off reads part of an epoch again: what it draws must not depend on it."""
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    list(BatchLoader(make(digits, ObjectTask(), in_memory=False), 25, workers=1))
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_maps_are_let_go_of_after_so_many_bytes(
+    digits: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = make(digits, ObjectTask(), in_memory=False)
+    column = digits.table("val", "scenes")["regions"]
+    scene = 24 * (128 * 2 + 4 * 4 + 1)  # bytes: features as halves, corners, mask
+    monkeypatch.setattr("pmn_cl.loader._MAPPED_AT_ONCE", 10 * scene)
+    column.forget()
+    regions = batches[np.arange(10)][0]["regions"]
+    assert column._map is not None
+    more = batches[np.arange(1)][0]["regions"]  # that is one too many
+    assert column._map is None
+    assert torch.equal(batches[np.arange(10)][0]["regions"], regions)
+    assert torch.equal(more[0], regions[0])
+
+
+def test_a_column_is_in_memory_once(digits: Store) -> None:
+    one, other = (Scenes(digits, "val", in_memory=True) for _ in range(2))
+    held = [scenes._columns["regions"] for scenes in (one, other)]
+    assert held[0] is held[1]
 
 
 def test_a_freshly_started_process_can_read_what_it_is_handed(digits: Store) -> None:

@@ -113,7 +113,7 @@ ONE_EDIT = [
     # extra
     bad("extra that the world cannot make", "{task: cap}", "{task: cap, extra: obj}",
         "13:24: tasks[3].extra: the world 'digits' makes no further samples of 'cap' out of 'obj', "
-        "expected vqa out of rel"),
+        "expected vqa out of rel or cnt out of obj"),
     bad("extra a list", "{task: cap}", "{task: cap, extra: [rel]}",
         "13:24: tasks[3].extra: found ['rel'] (a list), expected text"),
     # name
@@ -129,8 +129,8 @@ ONE_EDIT = [
         "1:7: name: found '\\ud800' (text), expected text that UTF-8 can write"),
     # world
     bad("world unknown", "name: digits", "name: digit",
-        "3:9: world.name: unknown world 'digit', expected one of digits or a reference "
-        "package.module:Name; did you mean 'digits'?"),
+        "3:9: world.name: unknown world 'digit', expected one of digits, visual_genome or a "
+        "reference package.module:Name; did you mean 'digits'?"),
     bad("world without name", "  name: digits\n", "",
         "3:3: world.name: missing, expected the name of a world"),
     bad("world's name a number", "name: digits", "name: 5",
@@ -332,8 +332,8 @@ def test_one_mistake(text: str, message: str) -> None:
         pytest.param(without("world") + "world: 5\n", "13:8: world: found 5 (a whole number), "
                      "expected a name or a mapping", id="world a number"),
         pytest.param(without("world") + "world: digitz\n", "13:8: world: unknown world 'digitz', "
-                     "expected one of digits or a reference package.module:Name; did you mean "
-                     "'digits'?", id="plain world unknown"),
+                     "expected one of digits, visual_genome or a reference package.module:Name; "
+                     "did you mean 'digits'?", id="plain world unknown"),
         pytest.param(without("tasks") + "tasks: []\n", "10:8: tasks: found [] (a list), expected "
                      "at least one entry", id="no tasks"),
         pytest.param(without("tasks") + "tasks: obj\n", "10:8: tasks: found 'obj' (text), "
