@@ -1,0 +1,79 @@
+"""The results behind docs/claims.md: small, of one code, and still what the code gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pmn_cl.claiming import (
+    FROZEN,
+    JUDGEMENTS,
+    as_markdown,
+    basis_of,
+    gather,
+    read_frozen,
+    read_grades,
+)
+from pmn_cl.claims import CLAIMS
+from pmn_cl.judging import Evidence, judge
+from pmn_cl.results import RESULT, Result, read_results
+from pmn_cl.verifying import run_of
+from pmn_cl.worker import finish
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "benchmarks" / "reference"
+SEEDS = {0, 1, 2, 3, 4}
+
+
+@pytest.fixture(scope="module")
+def results() -> list[Result]:
+    return read_results(REFERENCE)
+
+
+def test_they_are_records_alone_and_small() -> None:
+    files = [path for path in REFERENCE.rglob("*") if path.is_file()]
+    assert {path.name for path in files} <= {RESULT, FROZEN, "README.md"}
+    assert sum(path.stat().st_size for path in files) < 5_000_000
+
+
+def test_all_are_completed_and_of_one_code_and_world(results: list[Result]) -> None:
+    assert {result.status for result in results} == {"completed"}
+    assert len({(result.data, result.revision, result.budget) for result in results}) == 1
+    frozen = read_frozen(REFERENCE / FROZEN)
+    assert frozen is not None and (results[0].revision or "").startswith(frozen)
+    by_setting: dict[tuple[str, float], set[int]] = {}
+    for result in results:
+        by_setting.setdefault((result.name, result.fraction), set()).add(result.seed)
+    assert all(seeds == SEEDS for seeds in by_setting.values())
+
+
+def test_the_claims_in_the_documents_are_those_of_the_results(results: list[Result]) -> None:
+    evidence = Evidence(gather(REFERENCE), read_grades(REFERENCE / JUDGEMENTS))
+    basis = basis_of(results, evidence, read_frozen(REFERENCE / FROZEN))
+    text = (ROOT / "docs" / "claims.md").read_text("utf-8")
+    assert as_markdown(basis, judge(evidence, CLAIMS)).strip() in text
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache for the default world, which takes half a minute to build."""
+    return tmp_path_factory.mktemp("world")
+
+
+@pytest.mark.parametrize("name", ["constant", "pmn (M_rel0)"])
+def test_a_part_that_is_run_again_agrees(
+    name: str, results: list[Result], world: Path, tmp_path: Path
+) -> None:
+    [recorded] = [r for r in results if r.name == name and r.seed == 0]
+    run = run_of(REFERENCE / recorded.key, recorded)
+    assert run.key == recorded.key
+    (tmp_path / run.key).mkdir()
+    again = finish(run, tmp_path / run.key, world, "cpu", 60.0, lambda: False)
+    assert again.status == "completed", again.error
+    assert again.data == recorded.data
+    assert again.parameters == recorded.parameters
+    for split, rows in recorded.scores.items():
+        # Another processor or torch may round otherwise, and a training then ends elsewhere.
+        allowed = 0.0 if name == "constant" else 0.03
+        assert again.scores[split][-1] == pytest.approx(rows[-1], abs=allowed), split
