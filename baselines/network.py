@@ -52,10 +52,7 @@ class HeadsNetwork(nn.Module, ABC):
         if lesson.task.name not in self.tasks:
             self.tasks[lesson.task.name] = lesson.task
             self._names[lesson.task_label] = lesson.task.name
-            known = set(self.modules())
             self.grow(lesson.task)
-            for part in set(self.modules()) - known:
-                start_words(part, lesson.samples.store)
 
     def forward(
         self,
@@ -112,7 +109,10 @@ class HeadsStrategy(TaskTemplate):
         """Add what the task needs."""
         if not isinstance(self.model, HeadsNetwork):
             self.model: nn.Module = self.make_network(plan_of(self.options, lesson))
+        known = set(self.network.modules())
         self.network.add(lesson)
+        for part in set(self.network.modules()) - known:
+            start_words(part, lesson.samples.store)
 
     def make_network(self, plan: Plan) -> HeadsNetwork:
         """Return the network before its first task."""

@@ -213,7 +213,8 @@ def _last(
             return None
         if metric is None:
             return run.scores[split][-1][run.tasks.index(task)]
-        return run.secondary[split][-1].get(task, {}).get(metric)
+        known = run.secondary.get(split) or [{}]
+        return known[-1].get(task, {}).get(metric)
 
     return _known({seed: score(run) for seed, run in runs.items()})
 

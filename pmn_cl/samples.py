@@ -113,7 +113,7 @@ class _Columns(Mapping[str, NDArray[Any]]):
 def choose_fraction(kinds: NDArray[Any], percent: float, seed: int) -> Rows:
     """Choose exactly round(n · percent / 100) of n samples, at least one, in their old order.
 
-    Smaller fractions are part of larger ones, and each kind keeps its share to within one
+    Smaller fractions are part of larger ones, and each kind keeps its share to within about one
     sample: within a kind of m samples, the one drawn k-th stands at (k + ½) / m, and a
     fraction takes the lowest standings. Depends on the seed alone, not on who asks.
     """
