@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pmn_cl.claiming import COLUMNS, basis_of, heading, row, tally
 from pmn_cl.claims import CLAIMS
-from pmn_cl.judging import RULE, SPLITS, Evidence, judge
+from pmn_cl.judging import RULE, SPLITS, Evidence, Judged, judge
 from reports.blocks import Block, Commands, Missing, Row, Section, Table, Text
 from reports.gathering import Gathered, largest
 
@@ -13,6 +13,9 @@ _SIGNS = {
     "does not hold": "✗ does not hold",
     "not enough data": "? too few data",
 }
+# A page is narrower than the table: what came of a claim stands beside it.
+_FIRST = ["claim", "verdict", "note"]
+_SHOWN = [*_FIRST, *(title for title in COLUMNS if title not in _FIRST)]
 
 
 def claims(found: Gathered) -> Section:
@@ -27,18 +30,18 @@ def claims(found: Gathered) -> Section:
     blocks: list[Block] = [
         Text(f"{s}: {tally(j for j in judged if j.split == s)}.") for s in SPLITS
     ]
-    place = COLUMNS.index("verdict")
     for split in SPLITS:
-        rows = []
-        for one in judged:
-            if one.split == split:
-                cells = row(one)
-                cells[place] = _SIGNS[cells[place]]
-                rows.append(Row(cells))
-        blocks.append(Table(f"Claims on {split}", COLUMNS, rows))
+        rows = [_row(one) for one in judged if one.split == split]
+        blocks.append(Table(f"Claims on {split}", _SHOWN, rows))
     blocks.append(Text(" ".join(RULE.split())))
     basis = heading(basis_of(some, evidence, found.frozen))
     blocks.append(Text("Judged on " + "; ".join(" ".join(line.split()) for line in basis) + "."))
     made = [(command, "") for command in found.commands("run", "ablate", "sweep")[:-1]]
     blocks.append(Commands([*made, (f"pmn-bench claims {found.shown_folder}", "the same as text")]))
     return Section("claims", title, blocks)
+
+
+def _row(judged: Judged) -> Row:
+    cells = dict(zip(COLUMNS, row(judged), strict=True))
+    cells["verdict"] = _SIGNS[cells["verdict"]]
+    return Row([cells[title] for title in _SHOWN])

@@ -178,10 +178,17 @@ def test_claims_are_those_of_the_claims_command_with_their_status() -> None:
     section = claims(EVERYTHING)
     test, other = [block for block in section.blocks if isinstance(block, Table)]
     assert (test.caption, other.caption) == ("Claims on test", "Claims on novel")
+    assert list(test.columns[:4]) == ["claim", "verdict", "note", "in the paper"]
     verdict = test.columns.index("verdict") - 1
     assert row(test, "PMN does not forget: no score ever changes")[verdict] == "✓ holds"
     assert row(test, "M_obj and M_att help: M_vqa1 over M_vqa0")[verdict] == "✓ holds"
     assert row(test, "M_rel beats its base")[verdict] == "? too few data"
+    rung = dict(
+        zip(test.columns[1:], row(test, "M_rel helps further: M_vqa2 over M_vqa1"), strict=True)
+    )
+    # Each rung is 0.05 above the one below, in all three seeds.
+    assert (rung["ours"], rung["against"]) == ("0.310 ± 0.025", "0.260 ± 0.025")
+    assert (rung["difference"], rung["n"]) == ("+0.050 ± 0.000", "3")
     assert "0355a14" in said(section.blocks)
 
 
