@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import fmean
@@ -14,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from made_rounds import made_round, models
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from pmn_cl.cli import main
 from pmn_cl.judgement.making import Plan, make_round, who_is_right, write_folder
@@ -22,8 +20,6 @@ from pmn_cl.judgement.rounds import Round
 from pmn_cl.judgement.sheets import Saved, collect
 
 pytestmark = pytest.mark.browser
-SANDBOXED = ["--disable-gpu", "--no-first-run", "--disable-background-networking"]
-PATIENCE = 30_000  # milliseconds for a page to show something
 NAMES = ["very bad", "bad", "satisfactory", "good", "very good"]
 HOSTILE = [
     "<script>alert(1)</script><img src=x onerror=alert(2)>",
@@ -34,32 +30,11 @@ HOSTILE = [
 ]
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    assert chromium, "no Chromium: apt-get install chromium"
-    alone = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=chromium, args=SANDBOXED + alone)
-        expect.set_options(timeout=PATIENCE)
-        yield found
-        found.close()
-
-
 @pytest.fixture
 def context(browser: Browser) -> Iterator[BrowserContext]:
     found = browser.new_context(viewport={"width": 1200, "height": 1000})
-    found.set_default_timeout(PATIENCE)
     yield found
     found.close()
-
-
-@pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    kept = os.environ.get("PMN_BENCH_PICTURES")
-    folder = Path(kept) if kept else tmp_path_factory.mktemp("pictures")
-    folder.mkdir(exist_ok=True)
-    return folder
 
 
 def quiet(done: int, total: int) -> None:

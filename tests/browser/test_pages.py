@@ -6,13 +6,11 @@ tests say whether what we write still shows. They leave a picture of every page 
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from pmn_cl.driver import Driver
 from pmn_cl.running import mirror_links
@@ -24,8 +22,6 @@ from pmn_cl.views import COST, FORGETTING, LOW_DATA, MEANS, PARAMETERS
 
 pytestmark = pytest.mark.browser
 TINY = Path(__file__).parent.parent / "streams" / "tiny.yaml"
-PATIENCE = 30_000  # milliseconds for a page to show something
-SANDBOXED = ["--disable-gpu", "--no-first-run", "--disable-background-networking"]
 
 
 @pytest.fixture(scope="module")
@@ -46,29 +42,13 @@ def links(mirrored: tuple[Path, Mirrored]) -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    kept = os.environ.get("PMN_BENCH_PICTURES")
-    folder = Path(kept) if kept else tmp_path_factory.mktemp("pictures")
-    folder.mkdir(exist_ok=True)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    assert chromium, "no Chromium: apt-get install chromium"
-    alone = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=SANDBOXED + alone)
-        context = browser.new_context(viewport={"width": 1600, "height": 1100})
-        # MLflow's assistant opens itself on a first visit, over the page.
-        seen = "localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true')"
-        context.add_init_script(seen)
-        page = context.new_page()
-        page.set_default_timeout(PATIENCE)
-        expect.set_options(timeout=PATIENCE)
-        yield page
-        browser.close()
+def page(browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1600, "height": 1100})
+    # MLflow's assistant opens itself on a first visit, over the page.
+    seen = "localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true')"
+    context.add_init_script(seen)
+    yield context.new_page()
+    context.close()
 
 
 def visit(page: Page, address: str) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -12,30 +10,17 @@ from xml.etree import ElementTree
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from made_folder import NASTY, ablated, nasty, plain, swept, trouble, write
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from reports.page import write_report
 
 pytestmark = pytest.mark.browser
-ALONE = ["--no-sandbox"] if os.geteuid() == 0 else []
 
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     results = [*plain(), *swept(), *ablated(), *trouble(), *nasty()]
     return write_report(write(results, tmp_path_factory.mktemp("report")))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    assert chromium, "no Chromium: apt-get install chromium"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=chromium, args=["--disable-gpu", "--no-first-run", *ALONE]
-        )
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
