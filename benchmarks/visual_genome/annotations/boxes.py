@@ -1,12 +1,8 @@
-"""Boxes as shares of their image, and how far they overlap.
-
-Overlaps do not change when width and height are scaled: boxes of a picture that COCO and Visual
-Genome keep in different sizes can be compared.
-"""
+"""Boxes as shares of their image."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,20 +31,3 @@ def fit_to_image(pixels: ArrayLike, sizes: ArrayLike) -> Fitted:
         usable &= (inside[:, 2:] > inside[:, :2]).all(axis=1)
         reaching = usable & (np.abs(inside - ends) > _OUTSIDE).any(axis=1)
     return Fitted(inside.astype(np.float32), usable, reaching)
-
-
-def overlaps(ones: NDArray[Any], others: NDArray[Any]) -> NDArray[Any]:
-    """Return the intersection over union of every two boxes (n, m)."""
-    low = np.maximum(ones[:, None, :2], others[None, :, :2])
-    high = np.minimum(ones[:, None, 2:], others[None, :, 2:])
-    shared = _area(np.clip(high - low, 0, None))
-    area_ones, area_others = _area(ones[:, 2:] - ones[:, :2]), _area(others[:, 2:] - others[:, :2])
-    union = area_ones[:, None] + area_others[None] - shared
-    ratio: NDArray[Any] = np.zeros_like(shared)
-    np.divide(shared, union, out=ratio, where=union > 0)
-    return ratio
-
-
-def _area(sides: NDArray[Any]) -> NDArray[Any]:
-    area: NDArray[Any] = sides[..., 0] * sides[..., 1]
-    return area

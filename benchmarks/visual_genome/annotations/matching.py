@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.visual_genome.annotations.boxes import overlaps
 from benchmarks.visual_genome.annotations.genome_files import Relations, Things
+from benchmarks.visual_genome.overlaps import overlaps
 
 DIRECTIONS = ("object", "subject")  # which end of a triplet is sought
 _SAME_OBJECT, _SAME_BOX = 0.5, 0.7  # intersection over union, more than

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from benchmarks.visual_genome.features.counts import Counts
 from benchmarks.visual_genome.features.images import Floats, Image
+from benchmarks.visual_genome.overlaps import overlaps
 
 MOST_BOXES = 36
 OVERLAP = 0.7  # IoU above which two boxes are of the same thing
@@ -75,7 +76,7 @@ def _repaired_features(
 
 def without_duplicates(boxes: Doubles) -> NDArray[np.intp]:
     """Return the places of boxes that overlap none of those kept before them too much."""
-    same = _overlaps(boxes) > OVERLAP
+    same = overlaps(boxes, boxes) > OVERLAP
     if np.count_nonzero(same) <= len(boxes):  # each only with itself
         return np.arange(len(boxes))
     kept: list[int] = []
@@ -85,17 +86,6 @@ def without_duplicates(boxes: Doubles) -> NDArray[np.intp]:
             kept.append(place)
             suppressed |= same[place]
     return np.array(kept, np.intp)
-
-
-def _overlaps(boxes: Doubles) -> Doubles:
-    """Return intersection over union of every two; on columns, where many small boxes are fast."""
-    x1, y1, x2, y2 = boxes.T.copy()
-    wide = np.minimum.outer(x2, x2) - np.maximum.outer(x1, x1)
-    high = np.minimum.outer(y2, y2) - np.maximum.outer(y1, y1)
-    shared = np.maximum(wide, 0) * np.maximum(high, 0)
-    areas = (x2 - x1) * (y2 - y1)
-    found: Doubles = shared / (np.add.outer(areas, areas) - shared)
-    return found
 
 
 def sides_exchanged(image: Image) -> int:
