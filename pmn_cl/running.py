@@ -17,6 +17,7 @@ from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.meaning import meaning
 from pmn_cl.results import Result
 from pmn_cl.runs import RunSpec, plan_runs
+from pmn_cl.showing import show_progress
 from pmn_cl.spec import StreamSpec, find_stream, load_spec
 from pmn_cl.tracking import LiveMirror, Mirrored, check_uri, is_local
 from pmn_cl.tuning import DEVELOPMENT_SEED, TRIALS, Search, choose, trial_runs, write_tuned
@@ -154,7 +155,6 @@ def run_command(stream: str, *, console: Console, dry_run: bool, fresh: bool, **
 def _estimate(planned: Plan, console: Console, asked: Mapping[str, Any]) -> None:
     """Say how large and how long runs at the paper's sizes are: nobody starts them by chance."""
     if any(run.options.get("size") == "paper" for run in planned.runs):
-        from pmn_cl.commands.common import show_progress
         from pmn_cl.estimating import print_estimates, worth_estimating
 
         with show_progress("measuring steps") as progress:

@@ -30,6 +30,7 @@ ALLOWED = {
     "reports": {f"pmn_cl.{name}" for name in ABOUT_RESULTS},
 }
 FILES = sorted(path for package in OURS for path in (ROOT / package).rglob("*.py"))
+COMMAND_LINE = ROOT / "pmn_cl" / "commands"  # everything stands below it
 
 
 def imports(source: str) -> Iterator[str]:
@@ -64,6 +65,12 @@ def test_the_check_itself_finds_what_is_forbidden() -> None:
     assert forbidden("baselines", "from strategies.pmn import X") == ["strategies.pmn.X"]
     assert forbidden("reports", "from pmn_cl.loader import X") == ["pmn_cl.loader.X"]
     assert forbidden("reports", "from pmn_cl.scores import X") == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_only_the_command_line_imports_commands(path: Path) -> None:
+    if path.parent != COMMAND_LINE and path != COMMAND_LINE.with_name("cli.py"):
+        assert not [n for n in imports(path.read_text("utf-8")) if "pmn_cl.commands" in n]
 
 
 @pytest.mark.parametrize(

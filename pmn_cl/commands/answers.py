@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from pmn_cl.commands.common import CACHE_HELP, cache_type, console, results_folder, show_progress
+from pmn_cl.commands.common import CACHE_HELP, cache_type, results_folder
+from pmn_cl.showing import console, show_progress
 
 
 @click.command(short_help="Answers of runs as a file for an evaluation server.")

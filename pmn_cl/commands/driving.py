@@ -10,14 +10,8 @@ from typing import Any
 
 import click
 
-from pmn_cl.commands.common import (
-    CACHE_HELP,
-    STREAM_HELP,
-    cache_type,
-    console,
-    seed_type,
-    show_progress,
-)
+from pmn_cl.commands.common import CACHE_HELP, STREAM_HELP, cache_type, seed_type
+from pmn_cl.showing import console, show_progress
 
 _ENGINE_OPTIONS = (
     click.option(

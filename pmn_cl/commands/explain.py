@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pmn_cl.commands.common import (
-    CACHE_HELP,
-    cache_type,
-    console,
-    results_folder,
-    seed_type,
-    show_progress,
-    status,
-)
+from pmn_cl.commands.common import CACHE_HELP, cache_type, results_folder, seed_type
 from pmn_cl.errors import UserError
+from pmn_cl.showing import console, show_progress, status
 
 if TYPE_CHECKING:
     from pmn_cl.explaining.explainer import Explainer

@@ -7,16 +7,9 @@ from pathlib import Path
 
 import click
 
-from pmn_cl.commands.common import (
-    CACHE_HELP,
-    cache_type,
-    console,
-    results_folder,
-    seed_type,
-    show_progress,
-    status,
-)
+from pmn_cl.commands.common import CACHE_HELP, cache_type, results_folder, seed_type
 from pmn_cl.errors import UserError
+from pmn_cl.showing import console, show_progress, status
 
 
 @click.group(short_help="Let people judge explanations: make pages, collect grades.")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from pmn_cl.commands.common import cache_type, console
+from pmn_cl.commands.common import cache_type
+from pmn_cl.showing import console
 
 
 @click.group(short_help="The library of learned modules.")

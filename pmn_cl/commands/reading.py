@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pmn_cl.commands.common import console, results_folder, seed_type, status
+from pmn_cl.commands.common import results_folder, seed_type
 from pmn_cl.errors import UserError
+from pmn_cl.showing import console, status
 
 if TYPE_CHECKING:
     from pmn_cl.tracking import Mirrored

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from pmn_cl.commands.common import results_folder, show_progress, status
+from pmn_cl.commands.common import results_folder
+from pmn_cl.showing import show_progress, status
 
 
 @click.command(short_help="One HTML page on a folder of results.")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from pmn_cl.commands.common import console, status
 from pmn_cl.errors import UserError
+from pmn_cl.showing import console, status
 
 
 @click.command(short_help="What is wrong with this machine, and what to do.")

@@ -8,16 +8,9 @@ from typing import Any
 
 import click
 
-from pmn_cl.commands.common import (
-    CACHE_HELP,
-    STREAM_HELP,
-    cache_type,
-    console,
-    seed_type,
-    show_progress,
-    status,
-)
+from pmn_cl.commands.common import CACHE_HELP, STREAM_HELP, cache_type, seed_type
 from pmn_cl.errors import UserError
+from pmn_cl.showing import console, show_progress, status
 
 
 @click.group(short_help="Build the data of a world once.")

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.table import Table
 
 from pmn_cl import registry
-from pmn_cl.commands.common import show_progress
 from pmn_cl.errors import UserError
 from pmn_cl.explaining.faithfulness import (
     Faithfulness,
@@ -23,6 +22,7 @@ from pmn_cl.explaining.faithfulness import (
 from pmn_cl.explaining.measures import MEASURES
 from pmn_cl.explaining.runs import BASELINE, PMN, completed_runs, kept
 from pmn_cl.results import Result
+from pmn_cl.showing import show_progress
 from pmn_cl.statistics import Interval
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.visual_genome.annotations.coco import CocoOptions, prepare_coco
 from benchmarks.visual_genome.annotations.genome import GenomeOptions, prepare_genome
 from benchmarks.visual_genome.annotations.vqa import VqaOptions, prepare_vqa
-from pmn_cl.commands.common import console, show_progress
+from pmn_cl.showing import console, show_progress
 
 
 def genome_command(

@@ -9,7 +9,7 @@ import click
 
 from benchmarks.visual_genome.features.preparing import prepare_features
 from benchmarks.visual_genome.features.request import Request
-from pmn_cl.commands.common import show_progress
+from pmn_cl.showing import show_progress
 
 
 def features_command(out: Path, **given: Any) -> None:
