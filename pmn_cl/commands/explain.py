@@ -78,13 +78,14 @@ def explain(
     number in its name. The text is printed where no --out is given.
     """
     _check(ids, question, scene, sample, kind, out)
+    from pmn_cl.explaining.opening import open_explainer
     from pmn_cl.explaining.runs import baseline_of, find_run, usual_run
 
     ours = find_run(folder, run) if run else usual_run(folder)
     beside = baseline_of(folder, ours) if baseline is None else None
     if baseline not in (None, "none"):
         beside = find_run(folder, str(baseline))
-    explainer = _open(folder, ours.key, cache)
+    explainer = open_explainer(folder, ours.key, cache)
     if question is not None and scene is not None:
         found = [explainer.ask(question, scene, split)]
     else:
@@ -93,7 +94,7 @@ def explain(
             found = explainer.explain(rows, split)
     others: list[Explanation | None] = [None] * len(found)
     if beside is not None:
-        other = _open(folder, beside.key, cache)
+        other = open_explainer(folder, beside.key, cache)
         with status("asking the baseline"):
             if question is not None and scene is not None:
                 others = [other.ask(question, scene, split)]
@@ -126,16 +127,6 @@ def _check(
             raise UserError(f"--out {path}: expected a name that ends in {', '.join(_FORMATS)}")
         if not path.parent.is_dir():
             raise UserError(f"--out {path}: there is no folder {path.parent} to write it to")
-
-
-def _open(folder: Path, run: str, cache: Path | None) -> Explainer:
-    with status("opening the run (importing torch takes some seconds)"):
-        from pmn_cl import registry
-        from pmn_cl.explaining.explainer import Explainer
-
-        registry.search_last(Path.cwd())
-    with show_progress("building the world") as progress:
-        return Explainer(folder, run, cache=cache, progress=progress)
 
 
 def _show(

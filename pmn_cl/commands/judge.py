@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pmn_cl.commands.common import CACHE_HELP, cache_type, results_folder, seed_type
-from pmn_cl.errors import UserError
 from pmn_cl.showing import console, show_progress, status
+
+if TYPE_CHECKING:
+    from pmn_cl.judgement.making import Plan
+    from pmn_cl.judgement.rounds import Round
 
 
 @click.group(short_help="Let people judge explanations: make pages, collect grades.")
@@ -55,13 +60,8 @@ def make(
     out: Path,
     pmn: str | None,
     baseline: str | None,
-    split: str,
-    questions: int,
-    judges: int,
-    per_question: int,
-    stratify: bool,
-    seed: int,
     cache: Path | None,
+    **asked: Any,
 ) -> None:
     """Draw questions, and make a page for each judge from the runs in FOLDER.
 
@@ -72,64 +72,41 @@ def make(
     Judges grade from 0 (very bad) to 4 (very good). With more judges than --per-question, each gets
     an equal part of the questions.
     """
-    from pmn_cl.explaining.runs import baseline_of, find_run, usual_run
+    from pmn_cl.explaining.opening import open_explainer
     from pmn_cl.judgement.making import (
         Plan,
         make_round,
         refuse_what_is_there,
-        size_of,
+        runs_to_judge,
         who_is_right,
         write_folder,
     )
 
     refuse_what_is_there(out)
-    ours = usual_run(folder) if pmn is None else find_run(folder, pmn)
-    theirs = baseline_of(folder, ours) if baseline is None else find_run(folder, baseline)
-    if theirs is None:
-        raise UserError(
-            f"{folder}: no completed run of 'independent' with the seed, data and training of "
-            f"{ours.key} that kept what it learned; run it, or name another by --baseline"
-        )
-    if theirs.key == ours.key or theirs.data != ours.data:
-        what = "the same run" if theirs.key == ours.key else "another world"
-        raise UserError(
-            f"--baseline {theirs.key}: is {what}; expected another run on the same data"
-        )
-    plan = Plan(
-        folder=folder,
-        pmn=ours.key,
-        baseline=theirs.key,
-        split=split,
-        questions=questions,
-        judges=judges,
-        per_question=per_question,
-        stratify=stratify,
-        seed=seed,
-    )
-    with status("opening the runs (importing torch takes some seconds)"):
-        from pmn_cl import registry
-        from pmn_cl.explaining.explainer import Explainer
-
-        registry.search_last(Path.cwd())
-    with show_progress("building the world") as progress:
-        first, second = (
-            Explainer(folder, run, cache=cache, progress=progress)
-            for run in (plan.pmn, plan.baseline)
-        )
+    ours, theirs = runs_to_judge(folder, pmn, baseline)
+    plan = Plan(folder, ours.key, theirs.key, **asked)
+    first, second = (open_explainer(folder, run.key, cache) for run in (ours, theirs))
     with status("answering all questions"):
-        groups = who_is_right(first, second, split)
+        groups = who_is_right(first, second, plan.split)
     with show_progress("explaining") as progress:
         key = make_round(plan, groups, first, second, progress)
     with show_progress("drawing scenes") as progress:
         pages = write_folder(key, out, first, progress)
+    _say_what_to_do(plan, key, pages)
+
+
+def _say_what_to_do(plan: Plan, key: Round, pages: Sequence[Path]) -> None:
+    """Say what a round is made of, and what is next."""
+    from pmn_cl.judgement.making import size_of
+
     drawn, total = len(key.questions), sum(key.population.values())
-    click.echo(
-        f"{drawn:,} of {total:,} questions on {split}; {min(per_question, judges)} judges each"
-    )
+    each = min(plan.per_question, plan.judges)
+    click.echo(f"{drawn:,} of {total:,} questions on {plan.split}; {each} judges each")
     click.echo(f"PMN       {plan.pmn}")
     click.echo(f"baseline  {plan.baseline}")
     for page, sheet in zip(pages, key.sheets, strict=True):
         click.echo(f"{page}: {len(sheet.questions):,} questions")
+    out = pages[0].parent
     click.echo(f"Pages have up to {size_of(pages):.1f} MB. Give each to one person, and keep")
     click.echo(f"{out / 'round.json'} to yourself: it says which explanation is PMN's. Then:")
     click.echo(f"pmn-bench judge collect {out} FILES")

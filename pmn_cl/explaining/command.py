@@ -10,7 +10,6 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from pmn_cl import registry
 from pmn_cl.errors import UserError
 from pmn_cl.explaining.faithfulness import (
     Faithfulness,
@@ -20,6 +19,7 @@ from pmn_cl.explaining.faithfulness import (
     write_faithfulness,
 )
 from pmn_cl.explaining.measures import MEASURES
+from pmn_cl.explaining.opening import open_explainer
 from pmn_cl.explaining.runs import BASELINE, PMN, completed_runs, kept
 from pmn_cl.results import Result
 from pmn_cl.showing import show_progress
@@ -39,7 +39,6 @@ def faithfulness_command(
     cache: Path | None,
 ) -> int:
     """Measure what is not measured yet, print the table, and return the exit code."""
-    registry.search_last(Path.cwd())
     runs = sorted(
         (
             result
@@ -80,11 +79,9 @@ def _measured(
         most = result.samples.get(split, [questions])[-1]
         if known.splits[split].questions == min(questions, most):
             return known
-    from pmn_cl.explaining.explainer import Explainer
+    explainer = open_explainer(folder, result.key, cache)
     from pmn_cl.explaining.measuring import measure_run
 
-    with show_progress("building the world") as progress:
-        explainer = Explainer(folder, result.key, cache=cache, progress=progress)
     with show_progress(result.key) as progress:
         found = measure_run(explainer, split, questions=questions, progress=progress)
     write_faithfulness(place, found)

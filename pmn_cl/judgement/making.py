@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pmn_cl.errors import UserError
 from pmn_cl.explaining.record import ATTEND, CAPTION, RELATION, Explanation
+from pmn_cl.explaining.runs import BASELINE, baseline_of, find_run, usual_run
 from pmn_cl.explaining.sentence import call_of, named, place_of
 from pmn_cl.files import storing
 from pmn_cl.judgement.pages import page_of, picture_uri
@@ -28,6 +29,7 @@ from pmn_cl.judgement.rounds import (
     sheets_of,
 )
 from pmn_cl.judging import Group
+from pmn_cl.results import Result
 from pmn_cl.world import Progress
 
 _AT_ONCE = 100  # questions explained between two reports of progress
@@ -59,6 +61,23 @@ class Plan:
     per_question: int = 3  # or all, where there are fewer
     stratify: bool = False
     seed: int = 0
+
+
+def runs_to_judge(folder: Path, pmn: str | None, baseline: str | None) -> tuple[Result, Result]:
+    """Return the two runs of a folder that are meant; those that are not named are the usual."""
+    ours = usual_run(folder) if pmn is None else find_run(folder, pmn)
+    theirs = baseline_of(folder, ours) if baseline is None else find_run(folder, baseline)
+    if theirs is None:
+        raise UserError(
+            f"{folder}: no completed run of {BASELINE!r} with the seed, data and training of "
+            f"{ours.key} that kept what it learned; run it, or name another by --baseline"
+        )
+    if theirs.key == ours.key or theirs.data != ours.data:
+        what = "the same run" if theirs.key == ours.key else "another world"
+        raise UserError(
+            f"--baseline {theirs.key}: is {what}; expected another run on the same data"
+        )
+    return ours, theirs
 
 
 def who_is_right(pmn: Explains, baseline: Explains, split: str) -> list[Group]:

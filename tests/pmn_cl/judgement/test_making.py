@@ -11,13 +11,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from made_results import result
 from made_rounds import BOXES, made_round, models
 from PIL import Image
 
 from pmn_cl.errors import UserError
-from pmn_cl.judgement.making import as_shown, named_boxes, refuse_what_is_there, write_folder
+from pmn_cl.judgement.making import (
+    as_shown,
+    named_boxes,
+    refuse_what_is_there,
+    runs_to_judge,
+    write_folder,
+)
 from pmn_cl.judgement.pages import content_of, picture_uri
 from pmn_cl.judgement.rounds import read_round
+from pmn_cl.results import write_result
+from pmn_cl.runs import LEARNED
 
 
 def quiet(done: int, total: int) -> None:
@@ -29,6 +38,52 @@ def content(page: Path) -> dict[str, Any]:
     assert found is not None
     read: dict[str, Any] = json.loads(found[1])
     return read
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Three runs of PMN, the first of which kept nothing; a baseline for each, one elsewhere."""
+    for strategy, seed, data in (
+        *(("pmn", 0, "d"), ("pmn", 1, "d"), ("pmn", 2, "d")),
+        *(("independent", 0, "d"), ("independent", 1, "d"), ("independent", 2, "elsewhere")),
+    ):
+        one = result(strategy, seed, [[0.5]], tasks=["vqa"], metrics=["accuracy"], data=data)
+        (tmp_path / one.key).mkdir()
+        write_result(one, tmp_path / one.key)
+        if one.key != "pmn-0":
+            (tmp_path / one.key / LEARNED).mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("pmn", "baseline", "expected"),
+    [
+        (None, None, ("pmn-1", "independent-1")),
+        ("pmn 2", "independent 0", ("pmn-2", "independent-0")),
+        ("independent-1", "pmn-2", ("independent-1", "pmn-2")),
+    ],
+)
+def test_runs_that_are_not_named_are_the_first_pmn_and_its_baseline(
+    runs: Path, pmn: str | None, baseline: str | None, expected: tuple[str, str]
+) -> None:
+    ours, theirs = runs_to_judge(runs, pmn, baseline)
+    assert (ours.key, theirs.key) == expected
+
+
+@pytest.mark.parametrize(
+    ("pmn", "baseline", "message"),
+    [
+        ("pmn-2", None, "no completed run of 'independent' with the seed, data and training"),
+        ("pmn-2", "independent-2", "--baseline independent-2: is another world"),
+        ("pmn-1", "pmn-1", "--baseline pmn-1: is the same run"),
+        ("pmn-7", None, "no completed run 'pmn-7'"),
+    ],
+)
+def test_runs_that_cannot_be_judged_are_refused(
+    runs: Path, pmn: str, baseline: str | None, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        runs_to_judge(runs, pmn, baseline)
 
 
 def test_judges_see_the_boxes_that_a_sentence_names() -> None:
