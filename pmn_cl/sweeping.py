@@ -1,9 +1,9 @@
 """The low-data regime: one task learned from less and less, all others from what they always had.
 
 Which runs that takes, and what they gain over the base. Lower modules are learned once for each
-seed and shared by all fractions. A fraction of the data gets the same share of the steps, but no
-less than a quarter of those that all data get, and stops when validation has not gained three times
-in a row: so that 1% neither starves nor is learned by heart without end.
+seed and shared by all fractions. Every fraction gets as many steps as all data would: with fewer,
+small ones stay on the plateau where learning starts, and nothing is compared. It stops when
+validation has not gained three times in a row: 1% is not learned by heart without end.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pmn_cl.training import NetworkOptions
 FRACTIONS = (1.0, 5.0, 10.0, 25.0, 50.0, 100.0)  # percent; the paper's
 PAPER = (-0.0049, 0.0221, 0.0401, 0.0266, 0.0179, 0.0204)  # its gains at those
 VARIANT, BASE = "low-data", "independent"
-_LEAST_SHARE, _PATIENCE = 0.25, 3
+_PATIENCE = 3
 
 
 def sweep_runs(
@@ -90,13 +90,13 @@ def swept_tasks(spec: StreamSpec, task: str) -> list[dict[str, Any]]:
 def _enough_steps(
     strategy: str, options: Mapping[str, Any], task: str, samples: int, budget: float
 ) -> dict[str, Any]:
-    """Return options in which small fractions get enough steps, where a strategy takes any."""
+    """Return options in which fractions get the steps of all data, where a strategy takes any."""
     known = strategy_options(strategy).model_validate(dict(options))
     if not isinstance(known, NetworkOptions) or task not in known.settings():
         return dict(options)
     settings = known.settings()[task]
     whole = settings.steps(math.ceil(samples / settings.batch_size), budget)
-    least = {"least_steps": math.ceil(_LEAST_SHARE * whole), "patience": _PATIENCE}
+    least = {"least_steps": whole, "patience": _PATIENCE}
     training = dict(options.get("training", {}))
     training[task] = {**least, **training.get(task, {})}
     return {**options, "training": training}

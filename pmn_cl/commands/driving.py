@@ -203,9 +203,9 @@ def sweep(stream: str, **asked: Any) -> None:
     """Learn one task of STREAM from less and less data: the paper's low-data regime.
 
     The tasks below keep their data, and their modules are learned once for each seed and shared.
-    vqa is learned without cnt below it, as in the paper. A fraction gets its share of the steps,
-    but at least a quarter of those of all data, and stops early when validation does not gain.
-    Ends with what PMN gains over the others, with intervals, beside the paper's row.
+    vqa is learned without cnt below it, as in the paper. Every fraction gets the steps
+    of all data, but stops early when validation does not gain. Ends with what PMN gains over the
+    others, with intervals, beside the paper's row.
     """
     from pmn_cl.studies import sweep_command
 

@@ -45,10 +45,10 @@ def test_another_task_has_what_it_calls_below_it() -> None:
         swept_tasks(STREAM, "vaq")
 
 
-def test_small_fractions_get_a_quarter_of_the_steps() -> None:
+def test_fractions_get_the_steps_of_all_data() -> None:
     # 6,400 samples in batches of 64, 5 epochs, a tenth of the budget: 50 steps with all data.
     [run] = runs(fractions=[1.0], strategies=["pmn"], seeds=[0])
-    assert run.options["training"]["vqa"] == {"least_steps": 13, "patience": 3}
+    assert run.options["training"]["vqa"] == {"least_steps": 50, "patience": 3}
     assert run.options["rate"] == 3.0  # as the stream has it
     [constant] = runs(fractions=[1.0], strategies=["constant"], seeds=[0])
     assert constant.options == {}
