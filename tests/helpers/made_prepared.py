@@ -36,8 +36,13 @@ NAMES = {
 ROWS = {"train": 40, "val": 8, "test": 12}
 
 
-def make_prepared(folder: Path, *, without: tuple[str, ...] = (), server: int = 9) -> Path:
-    """Write all parts but those left out; the images have the ids 1000, 1001, …"""
+def make_prepared(
+    folder: Path, *, without: tuple[str, ...] = (), server: int = 9, vectors: int = 0
+) -> Path:
+    """Write all parts but those left out; the images have the ids 1000, 1001, …
+
+    Words have vectors of so many numbers, or none.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
     write(folder / "features.h5", {"all/scenes": scenes(rng)}, {})
@@ -54,6 +59,9 @@ def make_prepared(folder: Path, *, without: tuple[str, ...] = (), server: int = 
     parts["vqa.h5"] |= {f"extra/{task}": samples(rng, task, 5) for task in ("cnt", "vqa")}
     asked = samples(rng, "vqa", server)
     parts["vqa.h5"]["server/vqa"] = {k: asked[k] for k in ("scene", "question", "question_id")}
+    if vectors:
+        parts["coco.h5"]["words/caption"] = word_vectors(NAMES["coco.h5"]["caption words"], vectors)
+        parts["vqa.h5"]["words/question"] = word_vectors(NAMES["vqa.h5"]["question words"], vectors)
     for file, tables in parts.items():
         if file not in without:
             write(folder / file, tables, header)
@@ -88,6 +96,13 @@ def scenes(rng: np.random.Generator) -> dict[str, NDArray[Any]]:
         "height": np.full(SCENES, 480, "i4"),
         "simulated": np.zeros(SCENES, "?"),
     }
+
+
+def word_vectors(words: list[str], width: int) -> dict[str, NDArray[Any]]:
+    """Vectors of 0.01, 1.01, … in the words' order, for words that are found: those of letters."""
+    found = np.array([word.isalpha() for word in words])
+    numbers = np.arange(len(words), dtype="f4") + np.float32(0.01)
+    return {"vector": np.repeat(numbers[:, None], width, axis=1) * found[:, None], "found": found}
 
 
 def samples(rng: np.random.Generator, task: str, rows: int) -> dict[str, NDArray[Any]]:
