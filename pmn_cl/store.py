@@ -2,8 +2,8 @@
 
 Layout: ``<split>/scenes/<column>`` (regions, boxes, mask, and whatever truth a world keeps) and
 ``<split>/<task>/<column>``, where a task's ``scene`` column says which scene a sample is about.
-Datasets are contiguous and uncompressed, so that rows can be read through a memory map at the
-dataset's offset, several times faster than through the HDF5 library.
+Datasets are contiguous and uncompressed, so that rows can be read at the dataset's offset, by
+memory map or one by one, several times faster than through the HDF5 library.
 
 A store is trusted only when it was finished: it is built beside its final name and renamed.
 """
@@ -36,8 +36,8 @@ _ABANDONED = 3600  # seconds without a write after which a partial file is nobod
 class StoreWriter:
     """Appends rows to columns whose lengths are declared beforehand."""
 
-    def __init__(self, file: h5py.File, path: Path) -> None:
-        self._file, self._path = file, path
+    def __init__(self, file: h5py.File, path: Path, option: str = "--cache") -> None:
+        self._file, self._path, self._option = file, path, option
         self._filled: dict[str, int] = {}
         self._hashes: dict[str, Any] = {}
         self._names: dict[str, list[str]] = {}
@@ -50,7 +50,7 @@ class StoreWriter:
         if len(parts) != 3 or not all(parts):
             raise UserError(f"{self._path}: column {name!r}, expected split/table/column")
         whole = (int(rows), *map(int, shape))
-        with _storing(self._path):
+        with _storing(self._path, self._option):
             self._file.create_dataset(name, whole, np.dtype(dtype), track_times=False)
         self._filled[name] = 0
         self._hashes[name] = hashlib.sha256(f"{name} {np.dtype(dtype)} {whole}".encode())
@@ -65,7 +65,7 @@ class StoreWriter:
                 f"{self._path}: {name}: rows {start} to {stop} of shape {block.shape[1:]}, "
                 f"expected at most {len(dataset)} of shape {dataset.shape[1:]}"
             )
-        with _storing(self._path):
+        with _storing(self._path, self._option):
             dataset[start:stop] = block
         self._filled[name] = stop
         self._hashes[name].update(block.tobytes())
@@ -82,7 +82,7 @@ class StoreWriter:
         digest = _combine(self._names, {n: h.hexdigest() for n, h in self._hashes.items()})
         sealed = {**header, "names": self._names, "digest": digest}
         # Bytes, not str: HDF5 keeps these under a checksum. Damaged str can hang its reader.
-        with _storing(self._path):
+        with _storing(self._path, self._option):
             self._file.attrs["header"] = np.bytes_(json.dumps(sealed, sort_keys=True))
             self._file.attrs["format"] = np.bytes_(FORMAT)
             self._file.attrs["version"] = FORMAT_VERSION
@@ -90,24 +90,32 @@ class StoreWriter:
 
 
 def build_store(
-    path: Path, write: Callable[[StoreWriter], None], *, header: Mapping[str, Any], size: int
+    path: Path,
+    write: Callable[[StoreWriter], None],
+    *,
+    header: Mapping[str, Any],
+    size: int,
+    option: str = "--cache",
 ) -> None:
-    """Build a store of about ``size`` bytes, whole or not at all."""
-    with _storing(path):
+    """Build a store of about ``size`` bytes, whole or not at all.
+
+    ``option`` is that of the command line which names another folder, where this one will not do.
+    """
+    with _storing(path, option):
         path.parent.mkdir(parents=True, exist_ok=True)
         _forget_abandoned(path)
         free = shutil.disk_usage(path.parent).free
     if free < size:
         raise UserError(
             f"{path.parent}: {free / 1e6:.0f} MB free, about {size / 1e6:.0f} MB needed; "
-            "free some space or name another folder with --cache"
+            f"free some space or name another folder with {option}"
         )
     partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
     try:
-        _write_file(partial, path, write, header)
+        _write_file(partial, path, write, header, option)
         if not Store(partial).verify():  # a full disk is not always noticed while writing
             raise UserError(f"{path}: what was written cannot be read back; check the disk")
-        with _storing(path):
+        with _storing(path, option):
             partial.replace(path)
     finally:
         with suppress(OSError):  # not there, or its folder is none
@@ -119,18 +127,19 @@ def _write_file(
     path: Path,
     write: Callable[[StoreWriter], None],
     header: Mapping[str, Any],
+    option: str,
 ) -> None:
-    with _storing(path):
+    with _storing(path, option):
         file = _create_file(partial)
     try:
-        writer = StoreWriter(file, path)
+        writer = StoreWriter(file, path, option)
         write(writer)
         writer.finish(header)
     except BaseException:
         with suppress(Exception):  # on a full disk closing fails as well
             file.close()
         raise
-    with _storing(path):
+    with _storing(path, option):
         file.close()
         with partial.open("rb") as written:
             os.fsync(written.fileno())
@@ -149,14 +158,14 @@ def _create_file(path: Path) -> h5py.File:
 
 
 @contextmanager
-def _storing(path: Path) -> Iterator[None]:
+def _storing(path: Path, option: str) -> Iterator[None]:
     """Say what is wrong where the store itself, not the world, cannot be written."""
     try:
         yield
     except (OSError, RuntimeError) as error:  # h5py raises both
         raise UserError(
             f"{path}: could not be written ({error}); nothing was kept. "
-            "Check the folder's space and permissions, or name another with --cache"
+            f"Check the folder's space and permissions, or name another with {option}"
         ) from error
 
 
@@ -209,9 +218,21 @@ class MappedArray:
                 left -= len(block)
                 yield block
 
-    def forget(self) -> None:
-        """Let go of the map, whose pages count as memory; it is opened again when it is used."""
-        self._map = None
+    def read(self, rows: NDArray[np.int64], into: NDArray[Any]) -> None:
+        """Copy rows into a contiguous array of the column's type, past the map.
+
+        For rows of many kilobytes: a call each is cheap beside them, and no page has to be mapped.
+        Any number of threads may do so at once, and other Python code goes on meanwhile.
+        """
+        if len(rows) == 0:
+            return
+        if self.offset is None or rows.min() < 0 or rows.max() >= len(self):
+            raise IndexError(f"rows {rows.min()} to {rows.max()} of a column of {len(self)}")
+        size = into[0].nbytes
+        with self.path.open("rb", buffering=0) as file:
+            for row, place in zip(rows.tolist(), into, strict=True):
+                if os.preadv(file.fileno(), [place], self.offset + row * size) < size:
+                    raise UserError(f"{self.path}: was cut off; delete it and prepare again")
 
     def load(self) -> NDArray[Any]:
         """Return a copy of the whole column in memory."""

@@ -116,6 +116,9 @@ def run_stream(stream: str, **asked: Any) -> None:
     MLflow gets a copy as the runs go; `pmn-bench ui OUT` shows it. A tracking server that does
     not answer costs a warning: `pmn-bench sync OUT` catches up.
 
+    --dry-run lists the runs; for those with `size: paper` it also prints parameters, memory and
+    hours, measured on this device with a few steps of each task.
+
     Exits with 1 where a run failed or was interrupted.
     """
     from pmn_cl.running import run_command

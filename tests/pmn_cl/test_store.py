@@ -82,6 +82,25 @@ def test_what_is_written_is_read(
     assert store.verify()
 
 
+def test_rows_are_read_past_the_map_in_any_order(tmp_path: Path) -> None:
+    column = build(tmp_path / "a.h5", EXAMPLE).table("train", "scenes")["regions"]
+    rows = np.array([3, 0, 3, 1])
+    into = np.empty((4, 3, 2), np.float16)
+    column.read(rows, into)
+    np.testing.assert_array_equal(into, EXAMPLE["train/scenes/regions"][[3, 0, 3, 1]])
+    column.read(rows[:0], into[:0])
+    assert column._map is None
+    for wrong in (-1, 4):
+        with pytest.raises(
+            IndexError, match=f"{min(wrong, 2)} to {max(wrong, 2)} of a column of 4"
+        ):
+            column.read(np.array([2, wrong]), into[:2])
+    os.truncate(column.path, (column.offset or 0) + column.nbytes - 1)
+    column.read(np.array([2]), into[:1])
+    with pytest.raises(UserError, match="was cut off; delete it and prepare again"):
+        column.read(np.array([3]), into[:1])
+
+
 def test_contents(tmp_path: Path) -> None:
     store = build(tmp_path / "a.h5", EXAMPLE, {"obj": ["zero", "one"]})
     assert store.splits == ["train", "test"]
@@ -351,6 +370,8 @@ def test_too_little_space_is_said_before_building(tmp_path: Path) -> None:
 
     with pytest.raises(UserError, match=r"MB free, about 1000000000 MB needed; .* --cache"):
         build_store(tmp_path / "a.h5", write, header={}, size=10**15)
+    with pytest.raises(UserError, match=r"name another folder with --out$"):
+        build_store(tmp_path / "a.h5", write, header={}, size=10**15, option="--out")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -80,7 +80,8 @@ def prepare_part(
         "summary": made.summary.as_header(),
         "lines": made.summary.lines(),
     }
-    build_store(path, made.write, header=header, size=made.size + sum(tables))
+    size = made.size + sum(tables)
+    build_store(path, made.write, header=header, size=size, option="--out")
     store = Store(path)
     _report(store, say)
     return store

@@ -270,6 +270,7 @@ class _Preparation:
                 lambda store: _write_columns(store, spool, heads, progress),
                 header=header,
                 size=spool.count * spool.image_bytes,
+                option="--out",
             )
 
     def _lines(self, kinds: Any, simulated: int) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from benchmarks.visual_genome.annotations.parts import Made, prepare_part
 from benchmarks.visual_genome.annotations.tally import Summary, Tally, shown
+from pmn_cl.errors import UserError
 from pmn_cl.store import Store, StoreWriter
 
 
@@ -47,6 +49,12 @@ class Maker:
 @pytest.fixture
 def maker(tmp_path: Path, watch: Callable[[str], Any]) -> Maker:
     return Maker(tmp_path, watch)
+
+
+def test_a_disk_that_is_too_small_is_said_with_the_option_of_the_command(maker: Maker) -> None:
+    with pytest.raises(UserError, match=r"name another folder with --out$"):
+        maker.prepare(lambda: replace(maker.make(), size=10**15))
+    assert not (maker.folder / "part.h5").exists()
 
 
 def test_the_same_files_are_read_once(maker: Maker) -> None:
