@@ -204,6 +204,7 @@ def clipped(text: str, length: int) -> str:
 # --- panels ------------------------------------------------------------------------------
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 12.0, 24.0, 36.0
+_LETTER = 6.6  # how wide a letter of a name is, in a wide typeface
 
 
 def _plane(
@@ -341,7 +342,9 @@ def dots(
     title: str, description: str, rows: Sequence[DotRow], *, x_label: str, zero: bool = False
 ) -> Panel:
     """Draw a row for each name, its values from left to right with their intervals."""
-    left, width, step = 138.0, 336.0, 17.0
+    names = [clipped(row.look.label, 32) for row in rows]
+    left = max(138.0, 12 + _LETTER * max(map(len, names), default=0))
+    width, step = left + 198.0, 17.0
     height = _TOP + step * len(rows) + _BOTTOM
     points = [p for row in rows for p in row.points if p is not None and _sane(p.y)]
     x = Axis(_around(points, *([0.0] if zero else [])), left, width - 14, most=4)
@@ -354,7 +357,7 @@ def dots(
     body.append(_text(width / 2, bottom + 31, clipped(x_label, 64), anchor="middle"))
     for number, row in enumerate(rows):
         at = _TOP + step * (number + 0.5)
-        drawn = [_text(left - 8, at + 4, clipped(row.look.label, 22), anchor="end")]
+        drawn = [_text(left - 8, at + 4, names[number], anchor="end")]
         known = [p for p in row.points if p is not None and x.has(p.y)]
         if len(known) > 1:
             first, last = x(known[0].y), x(known[-1].y)

@@ -11,8 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_folder import NASTY
+from matplotlib.font_manager import findfont
+from PIL import ImageFont
 
 import reports
+from pmn_cl.ablation import RUNGS
 from reports.svg import (
     SHADES,
     Axis,
@@ -110,6 +113,14 @@ def test_an_interval_is_drawn_from_end_to_end() -> None:
     [bar] = [p for p in parsed(panel).iter(f"{SPACE}path") if p.get("class") == "bar c0"]
     ends = [float(v) for v in re.findall(r"[ML]([\d.]+)", bar.get("d", ""))]
     assert ends == pytest.approx([x(-1), x(1)], abs=0.06)
+
+
+@pytest.mark.parametrize("name", [*RUNGS, "hard_sharing_cumulative matched"])
+def test_a_name_before_a_row_has_room(name: str) -> None:
+    panel = dots("t", "d", [DotRow(Look(0, name), [Point(0.1)])], x_label="x")
+    [text] = [t for t in parsed(panel).iter(f"{SPACE}text") if t.text == name]  # all of it
+    wide = ImageFont.truetype(findfont("DejaVu Sans"), 11)  # wider than what most systems have
+    assert text.get("text-anchor") == "end" and wide.getlength(name) <= float(text.get("x", 0))
 
 
 def test_the_second_value_of_a_row_is_hollow() -> None:
