@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 
 from pmn_cl.commands.common import seed_type
 
+Body: TypeAlias = Callable[..., None]  # of a command
 source_type = click.Path(path_type=Path)
 out_option = click.option(
     "--out",
@@ -136,6 +138,14 @@ limit_option = click.option(
 )
 
 
+def _number(
+    name: str, default: int, said: str, *, least: int = 1, most: int | None = None
+) -> Callable[[Body], Body]:
+    """Return an option for a whole number."""
+    limits = click.IntRange(least, most)
+    return click.option(name, type=limits, default=default, show_default=True, help=said)
+
+
 @click.command("visual-genome", short_help="Objects, attributes, relations of Visual Genome.")
 @source_argument
 @click.option(
@@ -202,27 +212,11 @@ def visual_genome(**given: Any) -> None:
 @source_argument
 @train_on_option
 @held_out_option
-@click.option(
-    "--min-answers",
-    type=click.IntRange(min=1),
-    default=9,
-    show_default=True,
-    help="Answers are those that are the commonest of so many training questions.",
+@_number(
+    "--min-answers", 9, "Answers are those that are the commonest of so many training questions."
 )
-@click.option(
-    "--min-words",
-    type=click.IntRange(min=1),
-    default=3,
-    show_default=True,
-    help="Words are those that training questions have so often.",
-)
-@click.option(
-    "--longest",
-    type=click.IntRange(2, 100),
-    default=14,
-    show_default=True,
-    help="Words of a question; the rest is cut.",
-)
+@_number("--min-words", 3, "Words are those that training questions have so often.")
+@_number("--longest", 14, "Words of a question; the rest is cut.", least=2, most=100)
 @click.option(
     "--synthetic/--no-synthetic",
     default=True,
@@ -258,19 +252,13 @@ def vqa(**given: Any) -> None:
 @source_argument
 @train_on_option
 @held_out_option
-@click.option(
-    "--min-words",
-    type=click.IntRange(min=1),
-    default=5,
-    show_default=True,
-    help="Words are those that training captions have so often.",
-)
-@click.option(
+@_number("--min-words", 5, "Words are those that training captions have so often.")
+@_number(
     "--longest",
-    type=click.IntRange(2, 16),
-    default=16,
-    show_default=True,
-    help="Words of a caption to learn; the rest is cut. 16 is the paper's T.",
+    16,
+    "Words of a caption to learn; the rest is cut. 16 is the paper's T.",
+    least=2,
+    most=16,
 )
 @glove_option
 @limit_option
