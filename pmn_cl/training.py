@@ -92,14 +92,10 @@ class NetworkOptions(Options):
     size: Literal["small", "paper"] = "small"
     training: dict[str, TrainingChanges] = Field(default_factory=dict)  # by task
     rate: float = Field(default=1.0, gt=0)  # times the learning rate of every task
-    schedule: Literal["constant", "cosine"] | None = None  # of every task, but as changed above
 
     def settings(self) -> dict[str, TrainingSettings]:
         """Return the size's settings with the changes asked for."""
-        common = {"schedule": self.schedule} if self.schedule else {}
-        settings = {
-            task: usual.model_copy(update=common) for task, usual in TRAINING[self.size].items()
-        }
+        settings = dict(TRAINING[self.size])
         for task, changes in self.training.items():
             usual = settings[task].model_dump() if task in settings else {}
             changed = {**usual, **changes.model_dump(exclude_unset=True)}

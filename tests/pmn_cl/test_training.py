@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from pmn_cl.training import TRAINING, NetworkOptions, TrainingSettings
+from pmn_cl.training import TRAINING, TrainingSettings
 
 
 def settings(**changes: Any) -> TrainingSettings:
@@ -116,14 +116,3 @@ def test_settings_cannot_be_changed_under_a_run() -> None:
 def test_an_infinite_rate_is_refused() -> None:
     with pytest.raises(ValidationError):
         settings(learning_rate=math.inf)
-
-
-def test_a_schedule_is_of_every_task_but_of_those_that_have_their_own() -> None:
-    changed = {"rel": {"schedule": "cosine"}}
-    options = NetworkOptions.model_validate({"schedule": "constant", "training": changed})
-    assert {name: found.schedule for name, found in options.settings().items()} == {
-        **dict.fromkeys(("obj", "att", "cap", "cnt", "vqa"), "constant"),
-        "rel": "cosine",
-    }
-    usual = NetworkOptions().settings()["vqa"]
-    assert options.settings()["vqa"] == usual.model_copy(update={"schedule": "constant"})
