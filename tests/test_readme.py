@@ -6,13 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
+from tiny_streams import TINY, tiny_stream
 
 from pmn_cl.driver import Driver
 from pmn_cl.runs import plan_runs
 from pmn_cl.spec import load_spec
 
 ROOT = Path(__file__).parent.parent
-TINY = ROOT / "tests" / "streams" / "tiny.yaml"
 
 
 def example(name: str) -> str:
@@ -27,12 +27,10 @@ def test_a_method_of_ones_own_takes_at_most_forty_lines_and_runs(
 ) -> None:
     code = example("my_method.py")
     assert len(code.splitlines()) <= 40
-    (tmp_path / "my_method.py").write_text(code, "utf-8")
     named = re.search(r"(\{name.*\})", code)
     assert named is not None
-    text = TINY.read_text("utf-8").replace("[constant, pmn, hard_sharing]", f"[{named[1]}]")
-    (tmp_path / "stream.yaml").write_text(text, "utf-8")
-    runs = plan_runs(load_spec(tmp_path / "stream.yaml"), (), [0])
+    stream = tiny_stream(tmp_path, named[1], my_method=code)
+    runs = plan_runs(load_spec(stream), (), [0])
     [pulled] = Driver(tmp_path / "out", cache=cache).run(runs)
     assert pulled.status == "completed", pulled.error
     assert pulled.options["strength"] == 0.1

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from tiny_streams import TINY
 
 from pmn_cl.driver import Driver
 from pmn_cl.running import mirror_links
@@ -21,7 +22,6 @@ from pmn_cl.ui import server
 from pmn_cl.views import COST, FORGETTING, LOW_DATA, MEANS, PARAMETERS
 
 pytestmark = pytest.mark.browser
-TINY = Path(__file__).parent.parent / "streams" / "tiny.yaml"
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny_streams import TINY, tiny_stream
 
 from benchmarks.stream import Stream
 from pmn_cl.driver import Driver
@@ -23,7 +24,6 @@ from pmn_cl.results import RESULT, Result, read_result, read_results
 from pmn_cl.runs import LEARNED, RunSpec, make_strategy, plan_runs
 from pmn_cl.spec import load_spec
 
-TINY = Path(__file__).parent.parent / "streams" / "tiny.yaml"
 RUN = [sys.executable, "-W", "ignore", "-m", "pmn_cl.cli", "run", str(TINY)]
 
 
@@ -134,14 +134,11 @@ class Failing(Strategy):
 
 
 def test_a_failed_run_is_a_result_and_the_others_go_on(cache: Path, tmp_path: Path) -> None:
-    (tmp_path / "failing_strategy.py").write_text(FAILING, "utf-8")
-    text = TINY.read_text("utf-8").replace("pmn, hard_sharing", '"failing_strategy:Failing"')
-    (tmp_path / "stream.yaml").write_text(text, "utf-8")
+    names = ("constant", '"failing_strategy:Failing"')
+    stream = tiny_stream(tmp_path, *names, failing_strategy=FAILING)
     out = tmp_path / "out"
     for attempt in (1, 2):  # what failed is tried again
-        results = Driver(out, cache=cache).run(
-            plan_runs(load_spec(tmp_path / "stream.yaml"), (), [0])
-        )
+        results = Driver(out, cache=cache).run(plan_runs(load_spec(stream), (), [0]))
         assert [result.status for result in results] == ["completed", "failed"]
         failed = results[1]
         assert failed.error is not None and failed.error.message == "no idea"
@@ -155,9 +152,8 @@ def test_a_run_that_cannot_begin_is_a_result_and_the_others_go_on(
     cache: Path, tmp_path: Path
 ) -> None:
     bad = "{name: pmn, supervise: [cmt]}"
-    text = TINY.read_text("utf-8").replace("[constant, pmn, hard_sharing]", f"[{bad}, constant]")
-    (tmp_path / "stream.yaml").write_text(text, "utf-8")
-    given = [*RUN[:-1], str(tmp_path / "stream.yaml"), "--seed", "0", "--seed", "0"]
+    stream = tiny_stream(tmp_path, bad, "constant")
+    given = [*RUN[:-1], str(stream), "--seed", "0", "--seed", "0"]
     path = os.pathsep.join(p for p in sys.path if p)
     for _ in (1, 2):  # also when it is tried again
         done = subprocess.run(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny_streams import TINY
 
 from pmn_cl.driver import Driver
 from pmn_cl.engines import Ending, LocalEngine, make_engine
@@ -19,8 +20,6 @@ from pmn_cl.results import RESULT, Result, read_result
 from pmn_cl.runs import RunSpec, plan_runs
 from pmn_cl.spec import load_spec
 from pmn_cl.worker import Terms
-
-TINY = Path(__file__).parent.parent / "streams" / "tiny.yaml"
 
 
 def what_matters(results: list[Result]) -> list[Any]:

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from disks import disk_of
+from tiny_streams import tiny_stream
 
 from pmn_cl.checkpoints import CHECKPOINT
 from pmn_cl.cli import main
@@ -32,7 +33,6 @@ from pmn_cl.results import RESULT, Result, read_result, write_result
 from pmn_cl.runs import RunSpec, plan_runs
 from pmn_cl.spec import StreamSpec, load_spec
 
-TINY = Path(__file__).parent.parent / "streams" / "tiny.yaml"
 TROUBLED = """
 from pathlib import Path
 from baselines.hard_sharing import HardSharing
@@ -56,11 +56,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, ({0}, most))  # bytes that a file may 
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where stream, strategy and trouble are."""
     folder = tmp_path_factory.mktemp("place")
-    (folder / "troubled.py").write_text(TROUBLED, "utf-8")
-    names = '["troubled:Troubled", constant]'
-    text = TINY.read_text("utf-8").replace("[constant, pmn, hard_sharing]", names)
-    (folder / "stream.yaml").write_text(text, "utf-8")
-    return folder
+    return tiny_stream(folder, '"troubled:Troubled"', "constant", troubled=TROUBLED).parent
 
 
 @pytest.fixture(scope="module")

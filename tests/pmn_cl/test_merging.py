@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from click.testing import Result as Done
 from made_results import learned
+from tiny_streams import TINY
 
 from pmn_cl.checkpoints import CHECKPOINT
 from pmn_cl.cli import main
@@ -19,7 +20,6 @@ from pmn_cl.runs import LEARNED, plan_runs
 from pmn_cl.spec import load_spec
 from pmn_cl.worker import OUTPUT, TRACEBACK
 
-TINY = Path(__file__).parent.parent / "streams" / "tiny.yaml"
 MADE: dict[str, Any] = {
     "versions": {"torch": "2.0", "numpy": "2", "avalanche-lib": "1", "python": "3.11.1"},
     "revision": "abc",

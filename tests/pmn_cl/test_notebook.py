@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from tiny_streams import TINY
 
 import pmn_cl
 
-TINY = Path(__file__).parent.parent / "streams" / "tiny.yaml"
 SCRIPT = """
 import sys
 import pmn_cl

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny_streams import TINY, tiny_stream
 
 from pmn_cl.checkpoints import CHECKPOINT
 from pmn_cl.driver import Driver
@@ -35,7 +36,6 @@ from pmn_cl.ray_engine import RayEngine  # noqa: E402
 
 pytestmark = pytest.mark.long
 
-TINY = Path(__file__).parent.parent / "streams" / "tiny.yaml"
 WAITING = """
 import os, signal, time
 from pathlib import Path
@@ -63,10 +63,7 @@ def what_matters(results: list[Result]) -> list[Any]:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("place")
-    (folder / "waiting.py").write_text(WAITING, "utf-8")
-    text = TINY.read_text("utf-8").replace("[constant, pmn, hard_sharing]", '["waiting:Waiting"]')
-    (folder / "stream.yaml").write_text(text, "utf-8")
-    return folder
+    return tiny_stream(folder, '"waiting:Waiting"', waiting=WAITING).parent
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator, ValidationError
+from tiny_streams import tiny_stream
 
 from pmn_cl.cli import main
 from pmn_cl.driver import Driver
@@ -253,12 +254,9 @@ class Killed(Constant):
 def real(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Results as runs leave them, by how they ended."""
     folder = tmp_path_factory.mktemp("real")
-    (folder / "ending.py").write_text(STRATEGIES, "utf-8")
-    tiny = Path(__file__).parent.parent / "streams" / "tiny.yaml"
-    names = '[hard_sharing, "ending:Failing", "ending:Killed"]'
-    text = tiny.read_text("utf-8").replace("[constant, pmn, hard_sharing]", names)
-    (folder / "stream.yaml").write_text(text, "utf-8")
-    runs = plan_runs(load_spec(folder / "stream.yaml"), (), [0])
+    names = ("hard_sharing", '"ending:Failing"', '"ending:Killed"')
+    stream = tiny_stream(folder, *names, ending=STRATEGIES)
+    runs = plan_runs(load_spec(stream), (), [0])
     Driver(folder / "out", cache=cache).run(runs)
     found = [json.loads((folder / "out" / run.key / RESULT).read_text("utf-8")) for run in runs]
     return {one["status"]: one for one in found}

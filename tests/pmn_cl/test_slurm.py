@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tiny_streams import TINY, tiny_stream
 
 from pmn_cl.cli import main
 from pmn_cl.driver import Driver
@@ -29,7 +30,6 @@ from pmn_cl.slurm import one_run, write_array
 from pmn_cl.spec import load_spec, shipped_streams
 from pmn_cl.worker import Terms
 
-TINY = Path(__file__).parent.parent / "streams" / "tiny.yaml"
 TIRED = """
 import os, signal
 from pathlib import Path
@@ -47,11 +47,7 @@ class Tired(HardSharing):
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("place with a space")
-    (folder / "tired.py").write_text(TIRED, "utf-8")
-    names = '["tired:Tired", constant]'
-    text = TINY.read_text("utf-8").replace("[constant, pmn, hard_sharing]", names)
-    (folder / "stream.yaml").write_text(text, "utf-8")
-    return folder
+    return tiny_stream(folder, '"tired:Tired"', "constant", tired=TIRED).parent
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from tiny_streams import TINY
 
 from pmn_cl.driver import Driver
 from pmn_cl.errors import UserError
@@ -23,8 +24,6 @@ from pmn_cl.runs import plan_runs
 from pmn_cl.spec import load_spec
 from pmn_cl.tracking import PARENT, NoMirrorError, check_uri, connect, sync
 from pmn_cl.ui import server
-
-TINY = Path(__file__).parent.parent / "streams" / "tiny.yaml"
 
 
 @pytest.fixture(scope="module")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import pytest
 from made_results import FIELD
 from rich.console import Console
+from tiny_streams import TINY
 
 from pmn_cl import watching
 from pmn_cl.runs import plan_runs
 from pmn_cl.spec import load_spec
 from pmn_cl.watching import Watcher
-
-TINY = Path(__file__).parent.parent / "streams" / "tiny.yaml"
 
 
 def watched(monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> tuple[list[str], list[float]]:
