@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from pmn_cl.ablation import RUNGS
 from pmn_cl.claiming import FROZEN, JUDGEMENTS, read_frozen, read_grades
 from pmn_cl.comparing import Comparison, compare
 from pmn_cl.errors import UserError
+from pmn_cl.explaining.faithfulness import Faithfulness, read_faithfulness
 from pmn_cl.journal import JOURNAL
 from pmn_cl.judging import Grades
 from pmn_cl.results import RESULT, Result, read_result
@@ -26,6 +27,7 @@ from reports.svg import Look, clipped
 
 Progress = Callable[[int, int], None]
 PMN = "pmn"  # what all others are compared with, where it is there
+BASELINE = "independent"  # its modules, each of which learns alone
 _TRIAL = "trial"  # the variant of a search's runs
 _DRAWN = 40  # strategies in figures: more cannot be told apart
 _LABEL = 40  # characters: more would not fit anywhere
@@ -43,10 +45,12 @@ class Gathered:
         under_way: int = 0,
         grades: Sequence[Grades] = (),
         frozen: str | None = None,
+        faithfulness: Mapping[str, Faithfulness] | None = None,
     ) -> None:
         self.folder, self.results = folder, results
         self.problems, self.under_way = problems, under_way  # unreadable files; no result yet
         self.grades, self.frozen = grades, frozen
+        self.faithfulness = faithfulness or {}  # of explanations, by the key of the run
         self.done = [result for result in results if _whole(result)]
         plain = [r for r in self.done if r.variant not in {*RUNGS, VARIANT, _TRIAL}]
         plain.sort(key=lambda result: (result.name != PMN, result.strategy != PMN))
@@ -132,9 +136,13 @@ def read_folder(folder: Path, progress: Progress | None = None) -> Gathered:
     paths = sorted(folder.glob(f"*/{RESULT}"))
     paths += [p for p in sorted(folder.glob(f"*/*/{RESULT}")) if not _inside_a_run(p)]
     results, problems = [], []
+    faithfulness: dict[str, Faithfulness] = {}
     for number, path in enumerate(paths, start=1):
         try:
             results.append(read_result(path))
+            measured = read_faithfulness(path.parent)
+            if measured is not None and measured.weights in results[-1].weights[-1:]:
+                faithfulness[results[-1].key] = measured  # of what this run has learned
         except UserError as error:
             problems.append(str(error))
         if progress is not None:
@@ -157,6 +165,7 @@ def read_folder(folder: Path, progress: Progress | None = None) -> Gathered:
         under_way=len(under_way),
         grades=grades,
         frozen=frozen,
+        faithfulness=faithfulness,
     )
 
 

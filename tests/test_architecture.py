@@ -18,7 +18,7 @@ OURS = ("pmn_cl", "benchmarks", "strategies", "baselines", "reports")
 ABOUT_RESULTS = (
     *("results", "scores", "statistics", "comparing", "meaning", "fairness", "tuning"),
     *("ablation", "sweeping", "claims", "judging", "claiming"),
-    *("explaining.record", "explaining.sentence"),
+    *(f"explaining.{name}" for name in ("record", "sentence", "faithfulness", "measures")),
     *("__version__", "errors", "files", "journal", "registry"),
 )
 # What each package may import of the others; everything reaches the rest by "package.module:Name".

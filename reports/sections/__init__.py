@@ -13,6 +13,7 @@ from reports.sections.card import card, reproduce, runs
 from reports.sections.claimed import claims
 from reports.sections.cost import cost
 from reports.sections.curves import curves
+from reports.sections.faithful import faithfulness
 from reports.sections.forgetting import forgetting
 from reports.sections.gates import gates
 from reports.sections.graph import graph
@@ -33,6 +34,7 @@ SECTIONS: tuple[Callable[[Gathered], Section], ...] = (
     novel,
     claims,
     gates,
+    faithfulness,
     graph,
     card,
     runs,

@@ -7,6 +7,7 @@ from typing import Any
 
 from made_results import result
 
+from pmn_cl.explaining.faithfulness import Faithfulness, Measured
 from pmn_cl.results import Result, write_result
 
 CALLS = {
@@ -111,6 +112,21 @@ def nasty() -> list[Result]:
         for n, name in enumerate(NASTY.values())
         for seed in SEEDS
     ]
+
+
+def measured(one: Result, splits: tuple[str, ...] = ("test",), **values: float) -> Faithfulness:
+    """Return what was measured of a run's explanations; chance is a quarter for attention mass."""
+    part = Measured(
+        questions=4000,
+        values={name.replace("_", " "): value for name, value in values.items()},
+        chance={"attention mass": 0.25},
+        measured="2026-01-02T03:04:05+00:00",
+    )
+    return Faithfulness(
+        **{"run": one.key, "strategy": one.name, "seed": one.seed},
+        weights=one.weights[-1] if one.weights else "",
+        splits=dict.fromkeys(splits, part),
+    )
 
 
 def write(results: list[Result], folder: Path) -> Path:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_folder import NASTY, ablated, made, nasty, plain, swept, trouble, write
+from made_folder import NASTY, ablated, made, measured, nasty, plain, swept, trouble, write
 
 from pmn_cl.errors import UserError
+from pmn_cl.explaining.faithfulness import FAITHFULNESS, write_faithfulness
 from pmn_cl.results import Result
 from reports.gathering import Gathered, mean, mean_matrix, read_folder, told_apart
 
@@ -143,6 +144,20 @@ def test_what_cannot_be_read_is_named_and_what_is_under_way_is_counted(tmp_path:
     found = read_folder(tmp_path)
     assert len(found.results) == 12 and found.under_way == 1
     assert "half" in found.problems[0] and "judgements.json" in found.problems[1]
+
+
+def test_faithfulness_is_read_where_it_is_of_what_a_run_has_learned(tmp_path: Path) -> None:
+    results = [made("pmn", seed, 0.5, weights=["before", f"w{seed}"]) for seed in range(4)]
+    write(results, tmp_path)
+    first, older, broken, _ = results
+    write_faithfulness(tmp_path / first.key, measured(first, pointing=0.5))
+    before = measured(older, pointing=0.5).model_copy(update={"weights": "before"})
+    write_faithfulness(tmp_path / older.key, before)
+    (tmp_path / broken.key / FAITHFULNESS).write_text("{")
+    found = read_folder(tmp_path)
+    assert found.faithfulness == {first.key: measured(first, pointing=0.5)}
+    assert len(found.results) == 4 and len(found.problems) == 1
+    assert f"{broken.key}/faithfulness.json: is no record" in found.problems[0]
 
 
 def test_no_folder_and_no_results_are_mistakes_that_are_explained(tmp_path: Path) -> None:

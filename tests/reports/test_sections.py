@@ -6,15 +6,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from made_folder import TASKS, ablated, made, plain, swept, trouble
+from made_folder import TASKS, ablated, made, measured, plain, swept, trouble
 
-from reports.blocks import Block, Figure, Missing, Section, Table, Text
+from reports.blocks import Block, Commands, Figure, Missing, Section, Table, Text
 from reports.gathering import Gathered
 from reports.sections import SECTIONS
 from reports.sections.card import card, reproduce, runs
 from reports.sections.claimed import claims
 from reports.sections.cost import cost
 from reports.sections.curves import curves
+from reports.sections.faithful import faithfulness
 from reports.sections.forgetting import forgetting
 from reports.sections.gates import gates
 from reports.sections.graph import call_lists, graph
@@ -200,6 +201,40 @@ def test_gates_by_kind_of_question() -> None:
     assert "all questions: most Ω, 0.60" in panel.description and panel.strategy == 0
 
 
+def test_faithfulness_of_pmn_stands_beside_its_baselines_and_chance() -> None:
+    runs_of = [r for r in plain() if r.strategy in ("pmn", "independent")]
+    records = {
+        r.key: measured(r, attention_mass=0.6 + r.seed / 100, asked_box=0.5, without_Ω=0.1)
+        if r.strategy == "pmn"
+        else measured(r, attention_mass=0.5 + r.seed / 100)
+        for r in reversed(runs_of)
+    }
+    section = faithfulness(Gathered(HERE, plain(), faithfulness=records))
+    whole, parts = [block for block in section.blocks if isinstance(block, Table)]
+    assert whole.caption == "On 4,000 questions of test"
+    assert list(whole.columns) == [
+        *("measure", "chance", "pmn", "independent", "pmn − independent", "seeds", "p")
+    ]
+    # Seeds are a hundredth apart: half of the interval is 4.303 · 0.01 / √3; pairs, all 0.1 apart.
+    mass = row(whole, "attention mass")
+    assert mass[:3] == ["0.250", "0.610 ± 0.025", "0.510 ± 0.025"]
+    assert mass[3:5] == ["+0.100 ± 0.000", "3"]
+    assert row(whole, "asked box") == ["", "0.500 ± 0.000", "", "", "", ""]
+    assert [line.cells[0] for line in parts.rows] == ["without Ω"]
+    [commands] = [block for block in section.blocks if isinstance(block, Commands)]
+    assert commands.lines[0][0] == "pmn-bench faithfulness runs/claims --split test"
+
+
+def test_faithfulness_is_compared_where_runs_can_be_and_on_every_split() -> None:
+    ours, variant = made("pmn", 0, 0.5), made("pmn", 0, 0.5, variant="M_vqa5 top-1")
+    other = made("independent", 0, 0.5, budget=10)
+    records = {r.key: measured(r, ("test", "novel"), pointing=0.5) for r in (other, variant, ours)}
+    section = faithfulness(Gathered(HERE, [other, variant, ours], faithfulness=records))
+    tables = [block for block in section.blocks if isinstance(block, Table)]
+    assert [table.caption.split()[-1] for table in tables] == ["test", "novel"]
+    assert list(tables[0].columns[2:5]) == ["pmn", "pmn (M_vqa5 top-1)", "pmn − pmn (M_vqa5 top-1)"]
+
+
 def test_the_graph_has_the_call_lists_and_their_levels() -> None:
     [figure] = figures(graph(EVERYTHING))
     assert row(figure.data, "M_obj") == ["0", "terminal", ""]
@@ -253,6 +288,7 @@ def test_how_to_reproduce_it() -> None:
         (cost, "run"),
         (claims, "ablate"),
         (gates, "run"),
+        (faithfulness, "faithfulness"),
         (graph, "run"),
     ],
     ids=lambda value: getattr(value, "__name__", value),
