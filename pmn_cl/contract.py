@@ -355,7 +355,7 @@ class _WatchedBatches(Batches):
 
     @property
     def readers(self) -> int:
-        """None: what another process reads could not be watched."""
+        """None: what is read ahead may not be what is allowed by then."""
         return 0
 
     def __getitem__(self, index: int | Rows | Tensor) -> Batch:
@@ -384,6 +384,10 @@ class _WatchedArray(MappedArray):
     def blocks(self, most: int = 1 << 24) -> Iterator[bytes]:
         self._watch.read(self._place, self._name)
         return super().blocks(most)
+
+    def read(self, rows: Rows, into: NDArray[Any]) -> None:
+        self._watch.read(self._place, self._name)
+        super().read(rows, into)
 
 
 def _watched(

@@ -9,23 +9,29 @@ floats as float32.
 
 from __future__ import annotations
 
+import math
+import sys
+from collections import deque
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from tensordict import TensorDict
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from pmn_cl.samples import Rows, Samples
 from pmn_cl.store import ENVIRONMENT, SCENES, MappedArray, Store
 
 MEMORY_LIMIT = 2_000_000_000  # bytes that the scenes of a split may take in memory
-READERS = 2  # processes that read ahead, where scenes are read through a memory map
-_MAPPED_AT_ONCE = 1 << 28  # bytes read through a map, after which its pages are let go of
+READERS = 2  # threads that read a batch ahead each, where scenes are not in memory
+_CONVERTED_AT_ONCE = 1 << 22  # bytes that a processor's cache holds
+_FLOAT = np.dtype(np.float32)
 
 Batch = tuple[TensorDict, TensorDict]
 # Columns in memory: splits may have their scenes in common.
@@ -41,6 +47,55 @@ def _tensor(array: NDArray[Any]) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(array))
 
 
+class _Recycled:
+    """Memory that nobody holds any more, for the next batches.
+
+    The system clears memory that it hands out, which takes as long as to read into it.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._free: deque[NDArray[np.uint8]] = deque(maxlen=most)
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Return an array of anything; its memory comes back when it is dropped.
+
+        A tensor made of it, and all views of that, hold on to it.
+        """
+        size = math.prod(shape) * dtype.itemsize
+        try:
+            memory = self._free.pop()
+        except IndexError:  # asking first would not help: another thread may take the last one
+            memory = np.empty(size, np.uint8)
+        if len(memory) < size:
+            memory = np.empty(size, np.uint8)
+        array = memory[:size].view(dtype).reshape(shape)
+        finalize(array, self._free.append, memory).atexit = False
+        return array
+
+
+_recycled, _halves = _Recycled(READERS + 1), _Recycled(READERS)
+
+
+def _read(column: MappedArray, rows: Rows, dtype: np.dtype[Any]) -> Tensor:
+    """Return rows of a column of floats as this type.
+
+    Other floats are converted a few rows at a time, while the processor's cache holds them, and by
+    torch: it widens halves several times as fast as numpy does.
+    """
+    whole = _recycled.array((len(rows), *column.shape[1:]), dtype)
+    read = torch.from_numpy(whole)
+    if dtype == column.dtype:
+        column.read(rows, whole)
+        return read
+    step = max(1, _CONVERTED_AT_ONCE * len(column) // max(1, column.nbytes))
+    for start in range(0, len(rows), step):
+        some = slice(start, start + step)
+        stored = _halves.array(whole[some].shape, column.dtype)
+        column.read(rows[some], stored)
+        read[some] = torch.from_numpy(stored)
+    return read
+
+
 def _in_memory(mapped: MappedArray) -> Tensor:
     """Return a whole column, read once however many ask for it."""
     if mapped not in _loaded:
@@ -51,8 +106,10 @@ def _in_memory(mapped: MappedArray) -> Tensor:
 class Scenes:
     """The environments of one split, shared by all tasks on it.
 
-    Small worlds are read into memory, large ones through a memory map. ``half`` leaves mapped
-    regions in the store's float16: half the bytes to move to a device, which then casts them.
+    Small worlds are read into memory, large ones from the file as they are asked for: regions past
+    any memory map, whose pages would fill the process with the whole file. ``half`` leaves them in
+    the store's float16: half the bytes to move to a device, which then casts them. Several threads
+    may take scenes at once.
     """
 
     def __init__(
@@ -71,7 +128,6 @@ class Scenes:
             name: _in_memory(mapped) if self.in_memory else mapped
             for name, mapped in columns.items()
         }
-        self._read = 0  # bytes, since the maps were last let go of
 
     def __len__(self) -> int:
         return self._count
@@ -82,20 +138,11 @@ class Scenes:
         for name, column in self._columns.items():
             if isinstance(column, Tensor):
                 taken[name] = column.index_select(0, scenes)
+            elif name == "regions":
+                taken[name] = _read(column, scenes.numpy(), column.dtype if self._half else _FLOAT)
             else:
-                rows = column.array[scenes.numpy()]
-                as_stored = self._half and name == "regions"
-                taken[name] = torch.from_numpy(rows) if as_stored else _tensor(rows)
-                self._read += rows.nbytes
-        if self._read > _MAPPED_AT_ONCE:  # else an epoch would fill memory with the whole file
-            self._forget()
+                taken[name] = _tensor(column.array[scenes.numpy()])
         return taken
-
-    def _forget(self) -> None:
-        self._read = 0
-        for column in self._columns.values():
-            if isinstance(column, MappedArray):
-                column.forget()
 
 
 class Batches(Dataset[Batch]):
@@ -114,7 +161,7 @@ class Batches(Dataset[Batch]):
 
     @property
     def readers(self) -> int:
-        """Return how many processes usually read ahead: none, where all is in memory."""
+        """Return how many threads usually read ahead: none, where all is in memory."""
         return 0 if self.scenes.in_memory else READERS
 
     def holds(self, x: Mapping[str, Tensor]) -> bool:
@@ -142,16 +189,12 @@ class Batches(Dataset[Batch]):
         return TensorDict(x, [len(rows)]), TensorDict(y, [len(rows)])
 
 
-def _as_it_is(batch: Any) -> Any:
-    return batch
-
-
 class BatchLoader:
     """Goes through a task's samples in an order that (seed, epoch) alone decide.
 
     ``start`` skips that many batches without reading them, to go on where a run was cut.
-    ``workers`` processes read ahead; the batches are the same with any number of them. Usually
-    nobody needs to: only scenes that are read through a memory map have some.
+    ``workers`` threads read ahead, a batch each; the batches are the same with any number of them.
+    Usually nobody needs to: only scenes that are not in memory have some.
     """
 
     def __init__(
@@ -182,13 +225,25 @@ class BatchLoader:
     def __iter__(self) -> Iterator[Batch]:
         if self._workers == 0:
             return map(self._batches.__getitem__, self._rows)
-        # Without a batch size of its own, the DataLoader hands over our rows as they are.
-        reader: DataLoader[Batch] = DataLoader(
-            self._batches,
-            batch_size=None,
-            sampler=self._rows,  # the rows of a whole batch at a time
-            num_workers=self._workers,
-            collate_fn=_as_it_is,
-            generator=torch.Generator(),  # not the one that a run's own draws come from
-        )
-        return iter(reader)
+        return self._read_ahead(self._workers)
+
+    def _read_ahead(self, workers: int) -> Iterator[Batch]:
+        """Yield what threads read, in order; they end with the iterator, wherever it is dropped.
+
+        Threads, for a process would have to copy all that it reads once more to hand it over.
+        There are none before the first batch is asked for: a process that is forked has no use
+        for those of its parent.
+        """
+        rows, exiting = iter(self._rows), sys.is_finalizing
+        pool = ThreadPoolExecutor(workers, "reading ahead")
+        try:
+            read = self._batches.__getitem__
+            ahead = deque(pool.submit(read, some) for some in islice(rows, workers))
+            while ahead:
+                batch = ahead.popleft().result()
+                ahead.extend(pool.submit(read, some) for some in islice(rows, 1))
+                yield batch
+                del batch  # the next may want its memory
+        finally:
+            if not exiting():  # then Python has waited for the threads, and taken modules apart
+                pool.shutdown(cancel_futures=True)

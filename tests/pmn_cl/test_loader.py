@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import subprocess
+import sys
+import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from tensordict import TensorDict
 
-from pmn_cl.loader import Batches, BatchLoader, Scenes
-from pmn_cl.samples import Samples
+from pmn_cl.loader import READERS, Batch, Batches, BatchLoader, Scenes, _Recycled
+from pmn_cl.samples import Rows, Samples
 from pmn_cl.store import Store
 from pmn_cl.tasks import AnswerTask, ObjectTask, RelationTask, Task
 
@@ -137,30 +141,109 @@ def test_without_shuffling_the_order_is_the_tables(digits: Store) -> None:
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
-def test_worker_processes_give_the_same_batches(digits: Store, in_memory: bool) -> None:
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_threads_give_the_same_batches(digits: Store, in_memory: bool, workers: int) -> None:
     batches = make(digits, AnswerTask(), in_memory=in_memory)
-    alone = list(BatchLoader(batches, 128, seed=5, workers=0))
-    helped = list(BatchLoader(batches, 128, seed=5, workers=2))
-    assert len(alone) == len(helped) == 4
+    alone = list(BatchLoader(batches, 48, seed=5, workers=0))
+    helped = list(BatchLoader(batches, 48, seed=5, workers=workers))
+    assert len(alone) == len(helped) == 11  # 500 questions
     assert all(same(a, b) for a, b in zip(alone, helped, strict=True))
 
 
-def test_mapped_scenes_are_read_ahead_and_those_in_memory_are_not(
+def test_scenes_from_the_file_are_read_ahead_and_those_in_memory_are_not(
     digits: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read_here: list[int] = []
+    read_here: list[bool] = []
     take = Scenes.take
 
     def noted(scenes: Scenes, rows: torch.Tensor) -> dict[str, torch.Tensor]:
-        read_here.append(len(rows))
+        read_here.append(threading.current_thread() is threading.main_thread())
         return take(scenes, rows)
 
     monkeypatch.setattr(Scenes, "take", noted)
     mapped = list(BatchLoader(make(digits, ObjectTask(), in_memory=False), 25))
-    assert read_here == []  # by other processes
     in_memory = list(BatchLoader(make(digits, ObjectTask()), 25))
-    assert read_here == [25, 25]
+    assert read_here == [False, False, True, True]
     assert all(same(a, b) for a, b in zip(mapped, in_memory, strict=True))
+
+
+class Spoiled(Batches):
+    """Notes what is read, and cannot read one of the samples."""
+
+    spoiled = -1
+
+    def __getitem__(self, index: int | Rows | torch.Tensor) -> Batch:
+        rows = torch.as_tensor(index).tolist()
+        self.__dict__.setdefault("read", []).append(rows)
+        if self.spoiled in rows:
+            raise OSError("a scratch on the disk")
+        return super().__getitem__(index)
+
+
+def make_spoiled(store: Store, spoiled: int = -1) -> Spoiled:
+    batches = Spoiled(
+        Samples.whole(store, "val", AnswerTask()), Scenes(store, "val", in_memory=False)
+    )
+    batches.spoiled = spoiled
+    return batches
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_an_error_comes_in_the_place_of_its_batch(digits: Store, workers: int) -> None:
+    threads = threading.active_count()
+    loader = iter(BatchLoader(make_spoiled(digits, 35), 10, shuffle=False, workers=workers))
+    assert [next(loader)[0]["sample"][0].item() for _ in range(3)] == [0, 10, 20]
+    with pytest.raises(OSError, match="scratch"):
+        next(loader)
+    assert threading.active_count() == threads
+
+
+def test_readers_are_a_few_batches_ahead_and_end_when_nobody_listens(digits: Store) -> None:
+    threads = threading.active_count()
+    batches = make_spoiled(digits)
+    loader = iter(BatchLoader(batches, 10, shuffle=False, workers=2))
+    assert threading.active_count() == threads  # none before somebody asks
+    for _ in range(3):
+        next(loader)
+    assert threading.active_count() == threads + 2
+    del loader
+    assert threading.active_count() == threads
+    read = batches.__dict__["read"]
+    assert 3 <= len(read) <= 3 + 2  # a batch for each reader
+    assert sorted(rows[0] for rows in read) == [10 * place for place in range(len(read))]
+    list(BatchLoader(batches, 10, workers=2))
+    assert threading.active_count() == threads
+
+
+def test_a_process_may_be_forked_after_an_epoch_and_end_in_the_middle_of_one(digits: Store) -> None:
+    """A child has none of its parent's threads: it must start its own."""
+    script = f"""
+import os
+from pathlib import Path
+import torch
+from pmn_cl.loader import Batches, BatchLoader, Scenes
+from pmn_cl.samples import Samples
+from pmn_cl.store import Store
+from pmn_cl.tasks import AnswerTask
+
+torch.set_num_threads(1)
+store = Store(Path({str(digits.path)!r}))
+scenes = Scenes(store, "val", in_memory=False)
+batches = Batches(Samples.whole(store, "val", AnswerTask()), scenes)
+first = [x["regions"] for x, _ in BatchLoader(batches, 20)]
+child = os.fork()
+if child == 0:
+    again = [x["regions"] for x, _ in BatchLoader(batches, 20)]
+    os._exit(0 if len(again) == 25 and all(map(torch.equal, first, again)) else 1)
+_, status = os.waitpid(child, 0)
+assert status == 0, status
+half_way = iter(BatchLoader(batches, 20))
+next(half_way)
+print("done")
+"""
+    here = Path(__file__).parents[2]
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=here)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "done\n", "")
 
 
 def test_reading_ahead_draws_no_random_numbers(digits: Store) -> None:
@@ -171,20 +254,56 @@ def test_reading_ahead_draws_no_random_numbers(digits: Store) -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_maps_are_let_go_of_after_so_many_bytes(
+def test_regions_are_read_past_the_map_a_few_at_a_time(
     digits: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batches = make(digits, ObjectTask(), in_memory=False)
-    column = digits.table("val", "scenes")["regions"]
-    scene = 24 * (128 * 2 + 4 * 4 + 1)  # bytes: features as halves, corners, mask
-    monkeypatch.setattr("pmn_cl.loader._MAPPED_AT_ONCE", 10 * scene)
-    column.forget()
-    regions = batches[np.arange(10)][0]["regions"]
-    assert column._map is not None
-    more = batches[np.arange(1)][0]["regions"]  # that is one too many
+    store = Store(digits.path)  # one that nobody has mapped yet
+    scene = 24 * 128 * 2  # bytes of its regions
+    monkeypatch.setattr("pmn_cl.loader._CONVERTED_AT_ONCE", 3 * scene)
+    scenes = torch.tensor([7, 0, 49, 7, 8, 9, 1])  # as three, three and one
+    taken = Scenes(store, "val", in_memory=False).take(scenes)["regions"]
+    column = store.table("val", "scenes")["regions"]
     assert column._map is None
-    assert torch.equal(batches[np.arange(10)][0]["regions"], regions)
-    assert torch.equal(more[0], regions[0])
+    assert np.array_equal(taken.numpy(), column.array[scenes.numpy()].astype(np.float32))
+
+
+@pytest.mark.parametrize("half", [True, False])
+@pytest.mark.parametrize("scene", [-1, 50])
+def test_a_scene_that_is_not_there_is_refused(digits: Store, scene: int, half: bool) -> None:
+    scenes = Scenes(digits, "val", in_memory=False, half=half)
+    with pytest.raises(IndexError, match="of a column of 50"):
+        scenes.take(torch.tensor([3, scene]))
+
+
+def test_memory_is_used_again_only_when_nobody_holds_it() -> None:
+    recycled = _Recycled(most=2)
+    dtype = np.dtype(np.float32)
+    held = torch.from_numpy(recycled.array((2, 3), dtype))
+    place = held.data_ptr()
+    row = held.fill_(1.0)[1]
+    del held
+    other = recycled.array((2, 3), dtype)  # the row is still held
+    other.fill(2.0)
+    assert row.tolist() == [1.0, 1.0, 1.0]
+    as_numpy = row.numpy()
+    del row
+    third = recycled.array((2, 3), dtype)
+    third.fill(3.0)
+    assert as_numpy.tolist() == [1.0, 1.0, 1.0]
+    del as_numpy
+    again = recycled.array((5,), np.dtype(np.float16))  # smaller: it fits
+    assert again.ctypes.data == place
+    del again
+    assert recycled.array((7,), dtype).ctypes.data != place  # larger: it does not
+
+
+def test_batches_that_are_kept_stay_as_they_are(digits: Store) -> None:
+    batches = make(digits, AnswerTask(), in_memory=False)
+    kept = [x["regions"] for x, _ in BatchLoader(batches, 40, seed=2)][::3]
+    before = [regions.clone() for regions in kept]
+    for _ in range(2 * READERS):
+        list(BatchLoader(batches, 40, seed=3))
+    assert all(torch.equal(a, b) for a, b in zip(kept, before, strict=True))
 
 
 def test_a_column_is_in_memory_once(digits: Store) -> None:
