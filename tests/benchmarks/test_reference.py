@@ -16,6 +16,7 @@ from pmn_cl.claiming import (
     read_grades,
 )
 from pmn_cl.claims import CLAIMS
+from pmn_cl.explaining.faithfulness import FAITHFULNESS
 from pmn_cl.judging import Evidence, judge
 from pmn_cl.results import RESULT, Result, read_results
 from pmn_cl.verifying import run_of
@@ -33,7 +34,7 @@ def results() -> list[Result]:
 
 def test_they_are_records_alone_and_small() -> None:
     files = [path for path in REFERENCE.rglob("*") if path.is_file()]
-    assert {path.name for path in files} <= {RESULT, FROZEN, "README.md"}
+    assert {path.name for path in files} <= {RESULT, FAITHFULNESS, FROZEN}
     assert sum(path.stat().st_size for path in files) < 5_000_000
 
 
