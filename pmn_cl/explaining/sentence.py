@@ -20,7 +20,7 @@ _MAPS = (ATTEND, RELATION)
 MATTERS = 1.0  # a gate, in even shares of its group
 MOSTLY = 0.5  # of the attention: less is looking around
 SAME_THING = 0.5  # overlap of two boxes, of what they cover together
-SURE = 0.5  # chance of an attribute that is told beside the likeliest
+SURE = 0.5  # chance of what is told as a fact
 LISTENED = 0.15  # share of a caption's word that is told, beside the loudest
 _TOLD = 3  # attributes, words
 
@@ -154,7 +154,8 @@ def _saw(explanation: Explanation, part: Named, of: str) -> str:
         return f"I asked M_{part.callee} about {of}{_gate(part)}"
     sure = [item for item in chances[:_TOLD] if item[1] >= SURE]
     said = ", ".join(f"{name} ({chance:.2f})" for name, chance in sure or chances[:1])
-    return f"M_{part.callee} told me that {of} is {said}{_gate(part)}"
+    told = f"told me that {of} is" if sure else f"was not sure what {of} is, most of all"
+    return f"M_{part.callee} {told} {said}{_gate(part)}"
 
 
 def _heard(explanation: Explanation, part: Named) -> str:

@@ -46,6 +46,17 @@ def test_another_query_is_told_as_it_is() -> None:
     assert "what is left of it" not in changed
 
 
+def test_what_a_callee_hardly_believes_is_not_told_as_a_fact() -> None:
+    calls = [
+        call(5, "att", 1, 0.6, reply=Said(chances={"small": 0.01}))
+        if (c.callee, c.step, c.depth) == ("att", 1, 0)
+        else c
+        for c in relational().calls
+    ]
+    changed = relational(calls=calls).sentence
+    assert "; M_att was not sure what it is, most of all small (0.01) [gate 0.60];" in changed
+
+
 def test_a_callee_whose_gate_shuts_is_no_longer_named() -> None:
     without = with_gates(relational(), rel=0.1, Ω=0.9)
     assert "M_rel" not in without.sentence
