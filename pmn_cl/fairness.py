@@ -14,7 +14,8 @@ SAME = {
     "budget": "the same samples seen of every new task (samples seen are in every result)",
     "training": "Adam; batch size, schedule, warm-up and clipping of the task",
     "selection": "the best epoch on the validation samples of the task; at once: of all tasks",
-    "search": "at most four trials at field.yaml's budget, development seed 100, validation only",
+    "search": "validation only, development seeds: four trials or fewer at field.yaml's budget; "
+    "docs/claims.md tells what was tried for claims.yaml",
     "start": "batch sizes, epochs and rates as chosen for PMN at the full budget",
 }
 
