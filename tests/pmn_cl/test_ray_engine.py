@@ -26,7 +26,7 @@ from pmn_cl.driver import Driver
 from pmn_cl.errors import UserError
 from pmn_cl.journal import JOURNAL, read_journal
 from pmn_cl.results import RESULT, Result, read_results
-from pmn_cl.runs import RunSpec, plan_runs
+from pmn_cl.runs import LEARNED, RunSpec, plan_runs
 from pmn_cl.spec import load_spec
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
@@ -156,7 +156,7 @@ def test_a_run_that_was_lost_goes_on_elsewhere(
     assert events["started"] == 2 and events["experience"] == 3  # it did not start over
     assert not (tmp_path / run.key / CHECKPOINT).exists()
     names = {path.name for path in (tmp_path / run.key).iterdir()}
-    assert names <= {JOURNAL, RESULT, "output.txt", "progress.json", ".lock"}
+    assert names <= {JOURNAL, RESULT, LEARNED, "output.txt", "progress.json", ".lock"}
 
 
 def test_what_is_lost_too_often_is_said(
