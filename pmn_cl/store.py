@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import time
@@ -68,7 +69,7 @@ class StoreWriter:
         with _storing(self._path, self._option):
             dataset[start:stop] = block
         self._filled[name] = stop
-        self._hashes[name].update(block.tobytes())
+        self._hashes[name].update(block.data)
 
     def name_values(self, of: str, names: tuple[str, ...] | list[str]) -> None:
         """Keep what the numbers of a column mean: words, answers, relations, …"""
@@ -113,9 +114,12 @@ def build_store(
     partial = path.with_name(f".{path.name}.{uuid4().hex}.partial")
     try:
         _write_file(partial, path, write, header, option)
-        if not Store(partial).verify():  # a full disk is not always noticed while writing
-            raise UserError(f"{path}: what was written cannot be read back; check the disk")
+        with ThreadPoolExecutor(1) as pool:  # the disk and the processor at once
+            on_disk = pool.submit(_flush, partial)
+            if not Store(partial).verify():  # a full disk is not always noticed while writing
+                raise UserError(f"{path}: what was written cannot be read back; check the disk")
         with _storing(path, option):
+            on_disk.result()
             partial.replace(path)
     finally:
         with suppress(OSError):  # not there, or its folder is none
@@ -141,8 +145,12 @@ def _write_file(
         raise
     with _storing(path, option):
         file.close()
-        with partial.open("rb") as written:
-            os.fsync(written.fileno())
+
+
+def _flush(path: Path) -> None:
+    """Wait until all of a file is on disk."""
+    with path.open("rb") as written:
+        os.fsync(written.fileno())
 
 
 def _create_file(path: Path) -> h5py.File:

@@ -11,6 +11,8 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -68,6 +70,8 @@ class Spool:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._heads = _open(self._folder / _HEADS)
             self._regions = _open(self._folder / _REGIONS)
+        self._disk = ThreadPoolExecutor(1, "noting")  # reading goes on while the disk is awaited
+        self._noting: Future[None] | None = None
 
     @property
     def _region_bytes(self) -> int:
@@ -98,6 +102,9 @@ class Spool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        with suppress(UserError):  # then the note before it counts
+            self._await_note()
+        self._disk.shutdown()
         os.close(self._heads)
         os.close(self._regions)
 
@@ -118,12 +125,23 @@ class Spool:
             self._write()
 
     def note(self, done: dict[str, Any]) -> None:
-        """Make sure that what is there now will be there after any interruption."""
+        """See to it that what is there now will be there after any interruption."""
+        self._await_note()
         self._write()
+        text = json.dumps({**done, "images": self.count})
+        self._noting = self._disk.submit(self._sync_and_note, text)
+
+    def _sync_and_note(self, text: str) -> None:
         with storing(self._folder):
             os.fdatasync(self._regions)
             os.fdatasync(self._heads)
-        write_whole(self._folder / _NOTE, json.dumps({**done, "images": self.count}))
+        write_whole(self._folder / _NOTE, text)
+
+    def _await_note(self) -> None:
+        """Wait until the last note is written; say if it could not be."""
+        if self._noting is not None:
+            noting, self._noting = self._noting, None
+            noting.result()
 
     def _write(self) -> None:
         """Write what waits, where it belongs: after a full disk, the same again does no harm."""
