@@ -106,10 +106,9 @@ def _in_memory(mapped: MappedArray) -> Tensor:
 class Scenes:
     """The environments of one split, shared by all tasks on it.
 
-    Small worlds are read into memory, large ones from the file as they are asked for: regions past
-    any memory map, whose pages would fill the process with the whole file. ``half`` leaves them in
-    the store's float16: half the bytes to move to a device, which then casts them. Several threads
-    may take scenes at once.
+    Small worlds are read into memory, large ones from the file as they are asked for. ``half``
+    leaves regions in the store's float16: half the bytes to move to a device, which then casts
+    them. Several threads may take scenes at once.
     """
 
     def __init__(

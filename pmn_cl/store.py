@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +32,7 @@ from pmn_cl.errors import UserError
 FORMAT, FORMAT_VERSION = "pmn-bench store", 1
 SCENES = "scenes"
 ENVIRONMENT = ("regions", "boxes", "mask")  # what every scene must have
+_MOST_TOUCHED = 1 << 24  # bytes read from a map, each page of which may bring in 2 MB around it
 _ABANDONED = 3600  # seconds without a write after which a partial file is nobody's
 
 
@@ -192,11 +194,13 @@ class MappedArray:
         self, path: Path, offset: int | None, shape: tuple[int, ...], dtype: np.dtype[Any]
     ) -> None:
         self.path, self.offset, self.shape, self.dtype = path, offset, shape, dtype
-        self._map: NDArray[Any] | None = None
+        # In one: threads may open it at the same time, and the array must be of this very map.
+        self._opened: tuple[mmap.mmap | None, NDArray[Any]] | None = None
+        self._touched = 0  # bytes of the map that were read, and may be in this process's memory
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the map out: another process opens its own instead of copying the data."""
-        return {**self.__dict__, "_map": None}
+        return {**self.__dict__, "_opened": None}
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -209,13 +213,21 @@ class MappedArray:
     @property
     def array(self) -> NDArray[Any]:
         """Return the column as an array that is read from disk as it is used."""
-        if self._map is None:
-            if self.offset is None:  # nothing was ever written: no rows
-                self._map = np.empty(self.shape, self.dtype)
-            else:
-                mapped = np.memmap(self.path, self.dtype, "r", self.offset, self.shape)
-                self._map = mapped.view(np.ndarray)  # the subclass costs time at every index
-        return self._map
+        return self._map()[1]
+
+    def _map(self) -> tuple[mmap.mmap | None, NDArray[Any]]:
+        if self._opened is None:
+            self._opened = self._open()
+        return self._opened
+
+    def _open(self) -> tuple[mmap.mmap | None, NDArray[Any]]:
+        if self.offset is None:  # nothing was ever written: no rows
+            return None, np.empty(self.shape, self.dtype)
+        before = self.offset % mmap.ALLOCATIONGRANULARITY
+        place = {"length": before + self.nbytes, "offset": self.offset - before}
+        with self.path.open("rb") as file:
+            pages = mmap.mmap(file.fileno(), **place, access=mmap.ACCESS_READ)
+        return pages, np.ndarray(self.shape, self.dtype, pages, before)
 
     def blocks(self, most: int = 1 << 24) -> Iterator[bytes]:
         """Read the column piece by piece, past the map, which would fill memory with the file."""
@@ -227,20 +239,24 @@ class MappedArray:
                 yield block
 
     def read(self, rows: NDArray[np.int64], into: NDArray[Any]) -> None:
-        """Copy rows into a contiguous array of the column's type, past the map.
+        """Copy rows into a contiguous array of the column's type.
 
-        For rows of many kilobytes: a call each is cheap beside them, and no page has to be mapped.
-        Any number of threads may do so at once, and other Python code goes on meanwhile.
+        Pages of the map go back to the system when there are many: they would fill this process
+        with the whole file. Any number of threads may do so at once, and other Python code goes on
+        meanwhile.
         """
         if len(rows) == 0:
             return
         if self.offset is None or rows.min() < 0 or rows.max() >= len(self):
             raise IndexError(f"rows {rows.min()} to {rows.max()} of a column of {len(self)}")
-        size = into[0].nbytes
-        with self.path.open("rb", buffering=0) as file:
-            for row, place in zip(rows.tolist(), into, strict=True):
-                if os.preadv(file.fileno(), [place], self.offset + row * size) < size:
-                    raise UserError(f"{self.path}: was cut off; delete it and prepare again")
+        if self.path.stat().st_size < self.offset + self.nbytes:  # a map would end the process
+            raise UserError(f"{self.path}: was cut off; delete it and prepare again")
+        pages, array = self._map()
+        np.take(array, rows, axis=0, out=into, mode="clip")  # "raise" would copy all once more
+        self._touched += into.nbytes
+        if pages is not None and self._touched > _MOST_TOUCHED:
+            self._touched = 0
+            pages.madvise(mmap.MADV_DONTNEED)
 
     def load(self) -> NDArray[Any]:
         """Return a copy of the whole column in memory."""
