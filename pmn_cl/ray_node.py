@@ -240,9 +240,16 @@ def _cache_here(job: Job) -> Path | None:
 
 def _is_store(path: Path, digest: str) -> bool:
     try:
-        return path.is_file() and Store(path).digest == digest
+        found = path.stat()
+        return _digest(path, found.st_mtime_ns, found.st_size) == digest
     except (OSError, UserError):
         return False
+
+
+@functools.lru_cache(maxsize=16)
+def _digest(path: Path, *stamp: int) -> str:
+    """Return a store's digest; opening one takes a while, and every run of a node asks."""
+    return Store(path).digest
 
 
 def _copy_store(job: Job, path: Path) -> None:
