@@ -153,8 +153,8 @@ def _left_behind(ending: Ending, folder: Path) -> Result:
         return ended(run, folder, "interrupted", error=error)
     # The end of a file that is cut while it is mapped shows zeros: what was kept may come of them.
     error["message"] = (
-        f"{how}: a file was cut while it was read, such as the world's store; delete that, "
-        "then run again to start over"
+        f"{how}: a file was cut while it was read, or its disk failed: such as the world's store; "
+        "delete that, then run again to start over"
     )
     return ended(run, folder, "failed", error=error)
 

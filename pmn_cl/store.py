@@ -118,10 +118,12 @@ def build_store(
         _write_file(partial, path, write, header, option)
         with ThreadPoolExecutor(1) as pool:  # the disk and the processor at once
             on_disk = pool.submit(_flush, partial)
-            if not Store(partial).verify():  # a full disk is not always noticed while writing
-                raise UserError(f"{path}: what was written cannot be read back; check the disk")
+            whole = Store(partial).verify()  # a full disk is not always noticed while writing
         with _storing(path, option):
             on_disk.result()
+        if not whole:
+            raise UserError(f"{path}: what was written cannot be read back; check the disk")
+        with _storing(path, option):
             partial.replace(path)
     finally:
         with suppress(OSError):  # not there, or its folder is none
@@ -195,7 +197,7 @@ class MappedArray:
     ) -> None:
         self.path, self.offset, self.shape, self.dtype = path, offset, shape, dtype
         # In one: threads may open it at the same time, and the array must be of this very map.
-        self._opened: tuple[mmap.mmap | None, NDArray[Any]] | None = None
+        self._opened: tuple[mmap.mmap | None, NDArray[np.uint8]] | None = None
         self._touched = 0  # bytes of the map that were read, and may be in this process's memory
 
     def __getstate__(self) -> dict[str, Any]:
@@ -213,21 +215,22 @@ class MappedArray:
     @property
     def array(self) -> NDArray[Any]:
         """Return the column as an array that is read from disk as it is used."""
-        return self._map()[1]
+        return np.ndarray(self.shape, self.dtype, self._map()[1])
 
-    def _map(self) -> tuple[mmap.mmap | None, NDArray[Any]]:
+    def _map(self) -> tuple[mmap.mmap | None, NDArray[np.uint8]]:
+        """Return the map, and the column's bytes in it: numbers there may lie at odd places."""
         if self._opened is None:
             self._opened = self._open()
         return self._opened
 
-    def _open(self) -> tuple[mmap.mmap | None, NDArray[Any]]:
+    def _open(self) -> tuple[mmap.mmap | None, NDArray[np.uint8]]:
         if self.offset is None:  # nothing was ever written: no rows
-            return None, np.empty(self.shape, self.dtype)
+            return None, np.empty(0, np.uint8)
         before = self.offset % mmap.ALLOCATIONGRANULARITY
         place = {"length": before + self.nbytes, "offset": self.offset - before}
         with self.path.open("rb") as file:
             pages = mmap.mmap(file.fileno(), **place, access=mmap.ACCESS_READ)
-        return pages, np.ndarray(self.shape, self.dtype, pages, before)
+        return pages, np.frombuffer(pages, np.uint8, offset=before)
 
     def blocks(self, most: int = 1 << 24) -> Iterator[bytes]:
         """Read the column piece by piece, past the map, which would fill memory with the file."""
@@ -251,8 +254,10 @@ class MappedArray:
             raise IndexError(f"rows {rows.min()} to {rows.max()} of a column of {len(self)}")
         if self.path.stat().st_size < self.offset + self.nbytes:  # a map would end the process
             raise UserError(f"{self.path}: was cut off; delete it and prepare again")
-        pages, array = self._map()
-        np.take(array, rows, axis=0, out=into, mode="clip")  # "raise" would copy all once more
+        pages, stored = self._map()
+        # As bytes: numpy copies all of a column of numbers at odd places. "raise" copies, too.
+        places = into.reshape(len(into), -1).view(np.uint8)
+        np.take(stored.reshape(len(self), -1), rows, axis=0, out=places, mode="clip")
         self._touched += into.nbytes
         if pages is not None and self._touched > _MOST_TOUCHED:
             self._touched = 0

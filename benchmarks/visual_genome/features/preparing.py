@@ -108,10 +108,11 @@ class _Preparation:
         current, spool = self._resume(say)
         with spool:
             self._read(spool, current, watch)
-            if not spool.count:
-                spooling.clear(self.out)
-                raise UserError(self._nothing())
-            self._write_store(spool, watch)
+            if spool.count:
+                self._write_store(spool, watch)
+        if not spool.count:
+            spooling.clear(self.out)
+            raise UserError(self._nothing())
         self._list_skipped()
         spooling.clear(self.out)
         return Store(self.out / STORE)

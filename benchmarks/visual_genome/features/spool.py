@@ -167,6 +167,7 @@ class Spool:
                 wanted = self._waiting_regions[row]
                 self._read_at(self._regions, wanted, place * self._region_bytes)
             yield self._waiting_regions[: len(places)]
+        self._await_note()  # what the disk has refused may read as zeros
 
     def _read_at(self, file: int, rows: NDArray[Any], place: int) -> None:
         """Fill an array from a file that has as many bytes."""
