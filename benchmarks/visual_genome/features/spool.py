@@ -165,7 +165,10 @@ class Spool:
             places = order[start : start + _AT_ONCE].tolist()
             for row, place in enumerate(places):
                 wanted = self._waiting_regions[row]
-                self._read_at(self._regions, wanted, place * self._region_bytes)
+                first = place * self._region_bytes
+                self._read_at(self._regions, wanted, first)
+                # Nobody reads it again: the system may use that memory for the store.
+                os.posix_fadvise(self._regions, first, self._region_bytes, os.POSIX_FADV_DONTNEED)
             yield self._waiting_regions[: len(places)]
         self._await_note()  # what the disk has refused may read as zeros
 
