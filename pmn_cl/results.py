@@ -245,12 +245,12 @@ def read_results(folder: Path) -> list[Result]:
     """Return the results of all runs in a folder, in the order of their keys."""
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder of results")
-    with _no_collecting():
+    with no_collecting():
         return [read_result(path) for path in sorted(folder.glob(f"*/{RESULT}"))]
 
 
 @contextmanager
-def _no_collecting() -> Iterator[None]:
+def no_collecting() -> Iterator[None]:
     """Spare Python looking for garbage among thousands of records again and again: all are kept."""
     was_on = gc.isenabled()
     gc.disable()

@@ -40,15 +40,16 @@ def list_results(folder: Path, as_json: bool, **some: Any) -> None:
     """Say what runs are in FOLDER, how they ended, and what they scored on test."""
     import json
 
-    from pmn_cl.results import chosen, read_results
+    from pmn_cl.results import chosen, no_collecting, read_results
     from pmn_cl.running import listed
     from pmn_cl.watching import closing_table
 
-    found = chosen(read_results(folder), **some)
-    if as_json:
-        click.echo(json.dumps([listed(result) for result in found], indent=1))
-    else:
-        console().print(closing_table(found))
+    with no_collecting():
+        found = chosen(read_results(folder), **some)
+        if as_json:
+            click.echo(json.dumps([listed(result) for result in found], indent=1))
+        else:
+            console().print(closing_table(found))
 
 
 @click.command(short_help="Strategies side by side, with intervals.")
