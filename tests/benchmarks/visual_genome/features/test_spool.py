@@ -38,7 +38,6 @@ def test_a_note_that_cannot_be_written_is_said_with_the_next(tmp_path: Path) -> 
         spool.note({"identity": "a"})
         add(spool, 3)
         spool.note({"identity": "a"})
-        spool.heads()
     in_the_way = tmp_path / FOLDER / "done.json.partial"
     in_the_way.mkdir()
     with Spool(tmp_path, 2, 2) as spool:
@@ -46,6 +45,9 @@ def test_a_note_that_cannot_be_written_is_said_with_the_next(tmp_path: Path) -> 
         spool.note({"identity": "a"})
         with pytest.raises(UserError, match=r"done\.json: cannot be written"):
             spool.note({"identity": "a"})
+        spool.note({"identity": "a"})
+        with pytest.raises(UserError, match=r"done\.json: cannot be written"):
+            list(spool.regions(np.arange(3)))  # before a store is made of them
         spool.note({"identity": "a"})  # a store that is whole needs no note
     note = read_note(tmp_path, "a")
     assert note is not None and note["images"] == 2
