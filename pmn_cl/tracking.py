@@ -28,7 +28,17 @@ from pmn_cl.journal import JOURNAL, Event, read_journal
 from pmn_cl.judgement.kept import judged_points
 from pmn_cl.results import RESULT, Result, read_result
 from pmn_cl.runs import RunSpec, result_of
-from pmn_cl.statistics import interval
+from pmn_cl.tracked import (
+    as_name,
+    draw_matrix,
+    faithfulness_of,
+    interval_of,
+    over_seeds,
+    params_of,
+    points_of,
+    rows_of,
+    tags_of,
+)
 from pmn_cl.views import saved_views
 
 if TYPE_CHECKING:
@@ -301,7 +311,7 @@ class Mirror:
         tags = {RUN_KEY: result.key, PARENT: self.parent, STARTED: result.started}
         tags["mlflow.runName"] = f"{result.name} {result.seed}"
         moment = int(1000 * datetime.fromisoformat(result.started).timestamp())
-        self._ids[result.key] = self._create({**tags, **_tags(result)}, moment)
+        self._ids[result.key] = self._create({**tags, **tags_of(result)}, moment)
         return self._ids[result.key]
 
     def _log_points(
@@ -313,10 +323,10 @@ class Mirror:
     ) -> None:
         from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
 
-        params = [Param(name, value[:_LONGEST_PARAM]) for name, value in _params(result)]
-        points = [Metric(*p) for p in _points(result, events, self._sent.get(run, 0))]
-        points += [Metric(*p) for p in _faithfulness(result, measured)]
-        tags = [RunTag(name, value) for name, value in _tags(result).items()]
+        params = [Param(name, value[:_LONGEST_PARAM]) for name, value in params_of(result)]
+        points = [Metric(*p) for p in points_of(result, events, self._sent.get(run, 0))]
+        points += [Metric(*p) for p in faithfulness_of(result, measured)]
+        tags = [RunTag(name, value) for name, value in tags_of(result).items()]
         first, *others = [points[n : n + 1000] for n in range(0, len(points), 1000)] or [[]]
         self.client.log_batch(run, metrics=first, params=params[:100], tags=tags)
         for more in others:
@@ -331,7 +341,7 @@ class Mirror:
             self.client.update_run(run, status="RUNNING")  # also one that was interrupted
             return
         for split in result.scores:
-            table: dict[str, Any] = {"after": _rows(result, split)}
+            table: dict[str, Any] = {"after": rows_of(result, split)}
             for column, task in enumerate(result.tasks):
                 table[task] = [row[column] for row in result.scores[split]]
             if len(set(map(len, table.values()))) == 1:
@@ -352,9 +362,9 @@ class Mirror:
 
         at = int(1000 * max(_ended(result) for result in results))
         points = [
-            Metric(f"{_clean(name)}/{measure}.{part}", value, at, fraction)
-            for name, measure, fraction, values in _over_seeds(results)
-            for part, value in _interval(values)
+            Metric(f"{as_name(name)}/{measure}.{part}", value, at, fraction)
+            for name, measure, fraction, values in over_seeds(results)
+            for part, value in interval_of(values)
         ]
         points += [Metric(*point, 0) for point in judged_points(self._out)]
         for first in range(0, len(points), 1000):
@@ -380,123 +390,5 @@ def _state(result: Result, events: Sequence[Event], measured: Faithfulness | Non
     return hashlib.sha256(whole.encode()).hexdigest()[:16]
 
 
-def _tags(result: Result) -> dict[str, str]:
-    shown = ("strategy", "variant", "stream", "status")
-    tags = {name: str(getattr(result, name)) for name in shown}
-    return {**tags, "seed": str(result.seed), "fraction": f"{result.fraction:g}"}
-
-
-def _rows(result: Result, split: str) -> list[str]:
-    """Return after which task each row of a matrix was measured."""
-    rows = result.scores.get(split, [])
-    joint = len(rows) == 1 and None not in rows[0] and len(result.tasks) > 1
-    return ["all"] if joint else result.tasks[: len(rows)]
-
-
-def _params(result: Result) -> Iterator[tuple[str, str]]:
-    # Params never change in MLflow: nothing here that a run that goes on would say otherwise.
-    yield from ((name, value) for name, value in _tags(result).items() if name != "status")
-    yield from (("budget", f"{result.budget:g}"), ("threads", str(result.threads)))
-    yield "key", result.key
-    for name, value in result.options.items() if result.tasks else ():
-        yield f"option.{name}", json.dumps(value)
-
-
-def _points(
-    result: Result, events: Sequence[Event], after: int = 0
-) -> Iterator[tuple[str, float, int, int]]:
-    """Yield every number of a run: name, value, time in milliseconds, step, usually experience.
-
-    What the first events say is left out, where that was sent before.
-    """
-    done = [event for event in events if event["event"] == "experience"]
-    primary = dict(zip(result.tasks, result.metrics, strict=True))
-    for event in (event for event in events[after:] if event["event"] == "epoch"):
-        for name in ("loss", "score"):  # whose steps are the training's
-            yield (
-                f"learning/{event['task']}/{name}",
-                event[name],
-                int(1000 * event["time"]),
-                event["step"],
-            )
-    for event in (event for event in events[after:] if event["event"] == "experience"):
-        at, step = int(1000 * event["time"]), result.tasks.index(event["tasks"][-1])
-        for split, tasks in event["scores"].items():
-            for task, metrics in tasks.items():
-                yield f"{split}/{task}", metrics[primary[task]], at, step
-                for name, value in metrics.items():
-                    yield f"{split}/{task}/{_clean(name)}", value, at, step
-        for name, value in {**event["cost"], **event["details"]}.items():
-            yield f"cost/{_clean(name)}", float(value), at, step
-        for name, value in event["parameters"].items():
-            yield f"parameters/{name}", float(value), at, step
-    if result.status == "completed" and done:
-        at, last = int(1000 * done[-1]["time"]), len(result.tasks) - 1
-        yield "cost/whole run cpu_seconds", sum(e["cost"]["cpu_seconds"] for e in done), at, last
-        for split in result.scores:
-            for name, found in result.summary(split).items():
-                if found is not None:
-                    yield f"{split}/{name}", found, at, last
-
-
-def _faithfulness(
-    result: Result, measured: Faithfulness | None
-) -> Iterator[tuple[str, float, int, int]]:
-    """Yield how faithful a run's explanations are, where that was measured."""
-    for split, some in measured.splits.items() if measured is not None else ():
-        at = int(1000 * datetime.fromisoformat(some.measured).timestamp())
-        for name, value in some.values.items():
-            yield f"{split}/faithfulness/{_clean(name)}", value, at, len(result.tasks) - 1
-
-
-def _clean(name: str) -> str:
-    """Return a name as MLflow takes it."""
-    return "".join(c if c.isalnum() or c in "_-. /" else "_" for c in name).replace("/", " or ")
-
-
-def _over_seeds(results: Sequence[Result]) -> Iterator[tuple[str, str, int, list[float]]]:
-    """Yield what a strategy came to with each seed: name, measure, percent of data, values."""
-    groups: dict[tuple[str, int], list[Result]] = {}
-    for result in results:
-        if result.status == "completed":
-            groups.setdefault((result.name, round(result.fraction)), []).append(result)
-    for (name, fraction), some in groups.items():
-        for measure in ("average", "forgetting"):
-            values = [value for r in some if (value := r.summary()[measure]) is not None]
-            yield name, measure, fraction, values
-        for place, task in enumerate(some[0].tasks):
-            last = [rows[-1][place] for r in some if (rows := r.scores.get("test"))]
-            yield name, task, fraction, [value for value in last if value is not None]
-
-
-def _interval(values: Sequence[float]) -> Iterator[tuple[str, float]]:
-    if values:
-        for part, value in zip(("mean", "low", "high"), interval(values), strict=True):
-            if value is not None:
-                yield part, value
-
-
 def _ended(result: Result) -> float:
     return datetime.fromisoformat(result.started).timestamp() + result.seconds
-
-
-def draw_matrix(result: Result, path: Path) -> None:
-    """Draw the score matrix on test as a heat map; each task by its own best."""
-    from matplotlib.figure import Figure
-
-    rows = result.scores.get("test", [])
-    values = [[float("nan") if v is None else v for v in row] for row in rows] or [[float("nan")]]
-    figure = Figure(figsize=(1 + len(result.tasks), 1 + 0.6 * len(values)), layout="constrained")
-    axes = figure.subplots()
-    best = [max([v for v in column if v == v] or [1.0]) for column in zip(*values, strict=True)]
-    shares = [[v / b if b else 0.0 for v, b in zip(row, best, strict=True)] for row in values]
-    axes.imshow(shares, vmin=0, vmax=1, cmap="viridis", aspect="auto")
-    axes.set_xticks(range(len(result.tasks)), result.tasks)
-    axes.set_yticks(range(len(rows)), [f"after {task}" for task in _rows(result, "test")])
-    axes.set_title(f"{result.name}, seed {result.seed}: test")
-    for i, row in enumerate(values):
-        for j, value in enumerate(row):
-            if value == value:
-                ink = "black" if shares[i][j] > 0.6 else "white"
-                axes.text(j, i, f"{value:.2f}", ha="center", va="center", color=ink)
-    figure.savefig(path, dpi=100)
