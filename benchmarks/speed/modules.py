@@ -113,4 +113,4 @@ class Training:
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
-        return float(loss)
+        return loss.item()
