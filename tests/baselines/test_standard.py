@@ -16,8 +16,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from baselines.hard_sharing import HardSharing
-from baselines.standard import Agem, Ewc, Mas, Plugin, Replay, Si
-from baselines.standard_options import REFUSED, PluginOptions, ReplayOptions
+from baselines.standard.options import REFUSED, PluginOptions, ReplayOptions
+from baselines.standard.plugged import Plugin
+from baselines.standard.regularised import Ewc, Mas, Si
+from baselines.standard.rehearsal import Agem, Replay
 from benchmarks.avalanche_stream import collate, make_benchmark
 from benchmarks.stream import Experience, Stream
 from pmn_cl.compat import import_avalanche
