@@ -34,6 +34,8 @@ class Environment:
     trace: Trace | None = None
     task: str = ""  # whose samples these are
     _found: dict[tuple[int, str], Any] = field(default_factory=dict)
+    _found_of: dict[tuple[int, str], _Table] = field(default_factory=dict)  # of some samples
+    _part_of: tuple[Environment, Tensor] | None = None  # and which of its samples these are
 
     @classmethod
     def of(
@@ -68,7 +70,11 @@ class Environment:
         return len(self.regions)
 
     def rows(self, chosen: Tensor) -> Environment:
-        """Return the environments of some samples, without trace."""
+        """Return the environments of some samples, without trace.
+
+        What is found out about them the whole keeps, for whoever asks about them again.
+        """
+        whole, among = self._part_of or (self, None)
         return replace(
             self,
             regions=self.regions[chosen],
@@ -77,6 +83,8 @@ class Environment:
             fields={name: value[chosen] for name, value in self.fields.items()},
             trace=None,
             _found={},
+            _found_of={},
+            _part_of=(whole, chosen if among is None else among[chosen]),
         )
 
     def mean_region(self) -> Tensor:
@@ -108,7 +116,7 @@ class Environment:
         def recalled() -> Tensor:
             identity = getattr(owner, "identity", None)  # only a frozen module has one
             if self.memory is None or identity is None or "scene" not in self.fields:
-                return find(self)
+                return self._find(owner, what, find)
             return self.memory.recall(f"{identity}/{what}", self, find)
 
         return self.once(owner, what, recalled)
@@ -121,10 +129,28 @@ class Environment:
         def recalled() -> Tensor:
             identity = getattr(owner, "identity", None)
             if self.memory is None or identity is None or "sample" not in self.fields:
-                return find(self)
+                return self._find(owner, what, find)
             return self.memory.recall_sample(f"{identity}/{what}", self, find)
 
         return self.once(owner, what, recalled)
+
+    def _find(self, owner: nn.Module, what: str, find: Callable[[Environment], Tensor]) -> Tensor:
+        """Find out about the samples; of a part, about those that nobody asked about yet."""
+        if self._part_of is None:
+            return find(self)
+        whole, among = self._part_of
+        if (id(owner), what) in whole._found:
+            found: Tensor = whole._found[id(owner), what]
+            return found[among]
+        table = whole._found_of.get((id(owner), what))
+        new = torch.unique(among if table is None else among[~table.known[among]])
+        if len(new):
+            found = find(whole.rows(new))
+            if table is None:
+                table = whole._found_of[id(owner), what] = _Table.like(found, len(whole))
+            table.put(new, found)
+        assert table is not None
+        return table.values[among]
 
 
 def weighted_sum(weights: Tensor, vectors: Tensor) -> Tensor:
@@ -237,7 +263,7 @@ class Memory:
         for block in torch.unique(number[~table.known[number]] // _BLOCK).tolist():
             rows = torch.arange(block * _BLOCK, min((block + 1) * _BLOCK, count))
             with torch.no_grad():
-                table.put(block * _BLOCK, look(rows))
+                table.put(slice(int(rows[0]), int(rows[-1]) + 1), look(rows))
         return table.values.index_select(0, number)
 
     def _scenes_of(self, env: Environment) -> Scenes | None:
@@ -265,9 +291,9 @@ class _Table:
         values = example.new_empty((scenes, *example.shape[1:]))
         return cls(values, torch.zeros(scenes, dtype=torch.bool, device=example.device))
 
-    def put(self, first: int, found: Tensor) -> None:
-        self.values[first : first + len(found)] = found
-        self.known[first : first + len(found)] = True
+    def put(self, rows: Tensor | slice, found: Tensor) -> None:
+        self.values[rows] = found
+        self.known[rows] = True
 
 
 def _on(env: Environment, taken: Any) -> dict[str, Tensor]:

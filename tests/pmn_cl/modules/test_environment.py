@@ -128,6 +128,23 @@ def test_rows_are_the_environments_of_some_samples(batch: Batch) -> None:
     assert len(some.once(env_owner, "x", lambda: torch.zeros(2))) == 2
 
 
+def test_of_parts_every_sample_is_looked_at_once(batch: Batch) -> None:
+    env, owner, find = Environment.of(batch()), Owner(), Finder()
+    for chosen in ([2, 0], [0], [1, 2, 1], [0, 1, 2]):
+        part = env.rows(torch.tensor(chosen))
+        assert torch.equal(part.recall(owner, "mean", find), env.regions[chosen].mean(2))
+    part = env.rows(torch.tensor([2, 1])).rows(torch.tensor([1, 1, 0]))  # a part of a part
+    assert torch.equal(part.recall(owner, "mean", find), env.regions[[1, 1, 2]].mean(2))
+    assert sum(find.looked) == len(env) == 3
+
+
+def test_parts_know_what_is_known_of_the_whole(batch: Batch) -> None:
+    env, owner = Environment.of(batch()), Owner()
+    whole = env.recall(owner, "sum", lambda seen: seen.regions.sum(2))
+    part = env.rows(torch.tensor([2, 0]))
+    assert torch.equal(part.recall(owner, "sum", Finder()), whole[[2, 0]])
+
+
 def test_a_batch_is_asked_once_for_each_owner_and_thing(batch: Batch) -> None:
     env, find = Environment.of(batch()), Finder()
     one, other = Owner(), Owner()
