@@ -62,5 +62,5 @@ setup(
             "ruff>=0.6",
         ],
     },
-    entry_points={"console_scripts": ["pmn-bench = pmn_cl.cli:main"]},
+    entry_points={"console_scripts": ["pmn-bench = pmn_cl.cli:program"]},
 )

@@ -24,6 +24,7 @@ from pmn_cl.commands import (
     worlds,
 )
 from pmn_cl.errors import UserError
+from pmn_cl.leaving import leave
 
 
 class _Commands(click.Group):
@@ -65,5 +66,14 @@ for part in (preparing.visual_genome, preparing.vqa, preparing.coco):
     worlds.prepare.add_command(part)
 
 
+def program() -> None:
+    """Run the command line as a program of its own."""
+    try:
+        main()
+    except SystemExit as ending:
+        leave(int(ending.code or 0))
+        raise
+
+
 if __name__ == "__main__":
-    main()
+    program()

@@ -26,6 +26,7 @@ from pmn_cl.explaining.faithfulness import Faithfulness, read_faithfulness
 from pmn_cl.files import held, write_whole
 from pmn_cl.journal import JOURNAL, Event, read_journal
 from pmn_cl.judgement.kept import judged_points
+from pmn_cl.leaving import do_not_wait_for
 from pmn_cl.results import RESULT, Result, read_result
 from pmn_cl.runs import RunSpec, result_of
 from pmn_cl.tracked import (
@@ -173,6 +174,7 @@ class LiveMirror:
         self._over.set()
         self._thread.join(patience)
         if self._thread.is_alive():
+            do_not_wait_for(self._thread)
             self._give_up(f"MLflow at {self._place} was not done within {patience:g} s")
         return self._mirrored
 

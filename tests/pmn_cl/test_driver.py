@@ -307,7 +307,7 @@ def test_ctrl_c_stops_in_order_and_says_how_to_go_on(
         time.sleep(0.02)
     driver.send_signal(signal.SIGINT)
     said, _ = driver.communicate()
-    assert driver.returncode == 1
+    assert driver.returncode == 1, said
     assert "the same command goes on" in said
     statuses = {result.status for result in read_results(tmp_path)}
     assert "interrupted" in statuses and "failed" not in statuses
