@@ -144,12 +144,11 @@ class Environment:
             return found[among]
         table = whole._found_of.get((id(owner), what))
         new = torch.unique(among if table is None else among[~table.known[among]])
-        if len(new):
+        if table is None or len(new):
             found = find(whole.rows(new))
-            if table is None:
-                table = whole._found_of[id(owner), what] = _Table.like(found, len(whole))
+            table = table or _Table.like(found, len(whole))
             table.put(new, found)
-        assert table is not None
+            whole._found_of[id(owner), what] = table
         return table.values[among]
 
 
@@ -261,9 +260,9 @@ class Memory:
         if table is None:
             return None
         for block in torch.unique(number[~table.known[number]] // _BLOCK).tolist():
-            rows = torch.arange(block * _BLOCK, min((block + 1) * _BLOCK, count))
+            first, end = block * _BLOCK, min((block + 1) * _BLOCK, count)
             with torch.no_grad():
-                table.put(slice(int(rows[0]), int(rows[-1]) + 1), look(rows))
+                table.put(slice(first, end), look(torch.arange(first, end)))
         return table.values.index_select(0, number)
 
     def _scenes_of(self, env: Environment) -> Scenes | None:

@@ -130,8 +130,8 @@ def test_rows_are_the_environments_of_some_samples(batch: Batch) -> None:
 
 def test_of_parts_every_sample_is_looked_at_once(batch: Batch) -> None:
     env, owner, find = Environment.of(batch()), Owner(), Finder()
-    for chosen in ([2, 0], [0], [1, 2, 1], [0, 1, 2]):
-        part = env.rows(torch.tensor(chosen))
+    for chosen in ([], [2, 0], [0], [1, 2, 1], [0, 1, 2]):
+        part = env.rows(torch.tensor(chosen, dtype=torch.long))
         assert torch.equal(part.recall(owner, "mean", find), env.regions[chosen].mean(2))
     part = env.rows(torch.tensor([2, 1])).rows(torch.tensor([1, 1, 0]))  # a part of a part
     assert torch.equal(part.recall(owner, "mean", find), env.regions[[1, 1, 2]].mean(2))
