@@ -21,8 +21,8 @@ setup(
     python_requires=">=3.10",
     packages=find_packages(include=[f"{name}{below}" for name in PACKAGES for below in ("", ".*")]),
     package_data={
-        "benchmarks": ["*.yaml"],
-        "pmn_cl": ["result.schema.json"],
+        "benchmarks": ["streams/*.yaml", "streams/*.json"],
+        "pmn_cl": ["results/result.schema.json"],
         "reports": ["*.html", "*.css", "*.js"],
     },
     install_requires=[
@@ -62,5 +62,5 @@ setup(
             "ruff>=0.6",
         ],
     },
-    entry_points={"console_scripts": ["pmn-bench = pmn_cl.cli:program"]},
+    entry_points={"console_scripts": ["pmn-bench = pmn_cl.cli.main:program"]},
 )

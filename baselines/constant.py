@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmn_cl.errors import UserError
-from pmn_cl.strategy import Lesson, Strategy
+from pmn_cl.strategy.base import Lesson, Strategy
 
 _KEPT = "answers.npz"
 

@@ -22,10 +22,10 @@ import torch
 from scipy.optimize import nnls
 from torch import Tensor
 
-from baselines.gem_options import GemOptions
 from baselines.hard_sharing import HardSharing
-from pmn_cl.strategy import Lesson
-from strategies.template import task_seed
+from baselines.options import GemOptions
+from pmn_cl.strategy.base import Lesson
+from strategies.loop import task_seed
 
 _COUNTS = ("samples_replayed", "checks", "projections")
 

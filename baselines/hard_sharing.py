@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from baselines.heads import head_for
-from baselines.network import HeadsNetwork, HeadsStrategy
-from baselines.trunk import Plan, Trunk
-from pmn_cl.modules.environment import Environment
-from pmn_cl.strategy import Lesson
-from pmn_cl.tasks import Task
-from strategies.template import Course, task_seed
+from baselines.common.heads import head_for
+from baselines.common.network import HeadsNetwork, HeadsStrategy
+from baselines.common.trunk import Plan, Trunk
+from pmn_cl.modules.runtime.environment import Environment
+from pmn_cl.strategy.base import Lesson
+from pmn_cl.tasks.base import Task
+from strategies.loop import Course, task_seed
 
 
 class SharedNetwork(HeadsNetwork):

@@ -41,15 +41,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from baselines.common.heads import OUT_OF_REACH, RegionHead, Teacher
+from baselines.common.trunk import Seen, reader_name
 from baselines.hard_sharing import HardSharing, SharedNetwork
-from baselines.heads import OUT_OF_REACH, RegionHead, Teacher
-from baselines.lwf_options import LwfOptions
-from baselines.trunk import Seen, reader_name
+from baselines.options import LwfOptions
 from pmn_cl.modules.caption import LONGEST
-from pmn_cl.modules.environment import Environment
-from pmn_cl.strategy import Lesson
-from pmn_cl.tasks import Task
-from strategies.template import task_seed
+from pmn_cl.modules.runtime.environment import Environment
+from pmn_cl.strategy.base import Lesson
+from pmn_cl.tasks.base import Task
+from strategies.loop import task_seed
 
 _DICE = "dice"
 _TOLD_AT_ONCE = 512  # scenes

@@ -29,14 +29,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from baselines.common.heads import RegionHead, Teacher, head_for
+from baselines.common.network import HeadsNetwork, HeadsStrategy
+from baselines.common.trunk import Fusion, Plan, QueryReader, Trunk, reader_name
 from baselines.hard_sharing import HardSharingJoint
-from baselines.heads import RegionHead, Teacher, head_for
-from baselines.multinet_options import MultinetOptions
-from baselines.network import HeadsNetwork, HeadsStrategy
-from baselines.trunk import Fusion, Plan, QueryReader, Trunk, reader_name
-from pmn_cl.modules.environment import Environment
-from pmn_cl.strategy import Lesson
-from pmn_cl.tasks import Task
+from baselines.options import MultinetOptions
+from pmn_cl.modules.runtime.environment import Environment
+from pmn_cl.strategy.base import Lesson
+from pmn_cl.tasks.base import Task
 
 _FEEDBACK = 0.1  # the size of rᵅ at first, where h is of about this size too
 

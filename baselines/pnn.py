@@ -30,13 +30,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from baselines.heads import RegionHead, Teacher, head_for
-from baselines.network import HeadsNetwork, HeadsStrategy
-from baselines.pnn_options import PnnOptions
-from baselines.trunk import PLACES, Fusion, Plan, QueryReader, Seen, observed
-from pmn_cl.modules.environment import Environment
-from pmn_cl.strategy import Lesson
-from pmn_cl.tasks import Task
+from baselines.common.heads import RegionHead, Teacher, head_for
+from baselines.common.network import HeadsNetwork, HeadsStrategy
+from baselines.common.trunk import PLACES, Fusion, Plan, QueryReader, Seen, observed
+from baselines.options import PnnOptions
+from pmn_cl.modules.runtime.environment import Environment
+from pmn_cl.strategy.base import Lesson
+from pmn_cl.tasks.base import Task
 
 
 class Wiring(NamedTuple):

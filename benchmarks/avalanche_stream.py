@@ -12,8 +12,8 @@ import torch
 from tensordict import LazyStackedTensorDict
 
 from benchmarks.stream import Experience, Stream
-from pmn_cl.compat import import_avalanche
-from pmn_cl.loader import Batches, Scenes
+from pmn_cl.data.loader import Batches, Scenes
+from pmn_cl.strategy.avalanche import import_avalanche
 
 import_avalanche()
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pmn_cl import registry
+from pmn_cl.config.stream import StreamSpec, TaskSpec
+from pmn_cl.data.samples import Samples
+from pmn_cl.data.store import Store
+from pmn_cl.data.world import Progress, World
 from pmn_cl.errors import UserError
-from pmn_cl.samples import Samples
-from pmn_cl.spec import StreamSpec, TaskSpec
-from pmn_cl.store import Store
-from pmn_cl.tasks import Task
-from pmn_cl.world import Progress, World
+from pmn_cl.tasks.base import Task
 
 if TYPE_CHECKING:
     from avalanche.benchmarks import CLScenario

@@ -5,8 +5,8 @@ import sys
 import torch
 
 from benchmarks.stream import Stream
-from pmn_cl.spec import find_stream, load_spec
-from strategies.progressive import PmnOptions, Progressive
+from pmn_cl.config.stream import find_stream, load_spec
+from strategies.pmn import PmnOptions, Progressive
 
 from avalanche.training.plugins import SupervisedPlugin  # isort: skip  # ours come first
 

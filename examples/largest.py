@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pmn_cl.metrics import accuracy
 from pmn_cl.modules.compositional import CompositionalModule
-from pmn_cl.modules.environment import Environment
-from pmn_cl.tasks import Task
+from pmn_cl.modules.runtime.environment import Environment
+from pmn_cl.tasks.base import Task
+from pmn_cl.tasks.metrics import accuracy
 
 
 def largest(label: Any, asked: Any) -> Any:

@@ -12,8 +12,8 @@ import click
 import torch
 
 from benchmarks.stream import Stream
-from pmn_cl.spec import find_stream, load_spec
-from strategies.progressive import PmnOptions, Progressive
+from pmn_cl.config.stream import find_stream, load_spec
+from strategies.pmn import PmnOptions, Progressive
 
 EPOCHS = {"worse": 1, "better": 40}
 

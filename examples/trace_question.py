@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from benchmarks.stream import Stream
+from pmn_cl.config.stream import find_stream, load_spec
 from pmn_cl.modules.telling import tell
-from pmn_cl.spec import find_stream, load_spec
-from strategies.progressive import PmnOptions, Progressive
+from strategies.pmn import PmnOptions, Progressive
 
 
 @click.command()

@@ -7,8 +7,8 @@ package imports nothing heavy: these two load what they need when they are first
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pmn_cl.notebook import Results as Results
-    from pmn_cl.notebook import run as run
+    from pmn_cl.api import Results as Results
+    from pmn_cl.api import run as run
 
 __version__ = "0.1.0"
 _IN_NOTEBOOKS = ("run", "Results")
@@ -16,7 +16,7 @@ _IN_NOTEBOOKS = ("run", "Results")
 
 def __getattr__(name: str) -> Any:
     if name in _IN_NOTEBOOKS:
-        from pmn_cl import notebook
+        from pmn_cl import api as notebook
 
         return getattr(notebook, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

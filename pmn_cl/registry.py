@@ -15,20 +15,20 @@ from typing import Any
 from pmn_cl.errors import UserError, did_you_mean
 
 TASKS = {
-    "obj": "pmn_cl.tasks:ObjectTask",
-    "att": "pmn_cl.tasks:AttributeTask",
-    "rel": "pmn_cl.tasks:RelationTask",
-    "cap": "pmn_cl.tasks:CaptionTask",
-    "cnt": "pmn_cl.tasks:CountTask",
-    "vqa": "pmn_cl.tasks:AnswerTask",
+    "obj": "pmn_cl.tasks.objects:ObjectTask",
+    "att": "pmn_cl.tasks.attributes:AttributeTask",
+    "rel": "pmn_cl.tasks.relations:RelationTask",
+    "cap": "pmn_cl.tasks.captions:CaptionTask",
+    "cnt": "pmn_cl.tasks.counts:CountTask",
+    "vqa": "pmn_cl.tasks.answers:AnswerTask",
 }
 WORLDS = {
-    "digits": "benchmarks.digit_scenes.world:DigitScenes",
-    "visual_genome": "benchmarks.visual_genome.world:VisualGenome",
+    "digits": "benchmarks.worlds.digit_scenes.world:DigitScenes",
+    "visual_genome": "benchmarks.worlds.visual_genome.world:VisualGenome",
 }
 STRATEGIES = {
     "constant": "baselines.constant:Constant",
-    "pmn": "strategies.progressive:Progressive",
+    "pmn": "strategies.pmn:Progressive",
     "independent": "strategies.independent:Independent",
     "parameter_matched": "strategies.independent:ParameterMatched",
     "hard_sharing": "baselines.hard_sharing:HardSharing",
@@ -70,25 +70,25 @@ STRATEGY_SUMMARIES = {
     "plugin": "hard sharing with a plugin of Avalanche's: `plugin: package.module:Class`",
 }
 STRATEGY_OPTIONS = {
-    "constant": "pmn_cl.strategy:Options",
+    "constant": "pmn_cl.strategy.base:Options",
     "pmn": "strategies.options:PmnOptions",
     "independent": "strategies.options:PmnOptions",
     "parameter_matched": "strategies.options:PmnOptions",
     "hard_sharing": "baselines.options:HeadsOptions",
     "hard_sharing_joint": "baselines.options:HeadsOptions",
     "hard_sharing_cumulative": "baselines.options:HeadsOptions",
-    "pnn": "baselines.pnn_options:PnnOptions",
-    "multinet": "baselines.multinet_options:MultinetOptions",
-    "multinet_frozen": "baselines.multinet_options:MultinetOptions",
-    "multinet_joint": "baselines.multinet_options:MultinetOptions",
-    "ewc": "baselines.standard.options:EwcOptions",
-    "si": "baselines.standard.options:SiOptions",
-    "mas": "baselines.standard.options:MasOptions",
-    "agem": "baselines.standard.options:AgemOptions",
-    "replay": "baselines.standard.options:ReplayOptions",
-    "gem": "baselines.gem_options:GemOptions",
-    "lwf": "baselines.lwf_options:LwfOptions",
-    "plugin": "baselines.standard.options:PluginOptions",
+    "pnn": "baselines.options:PnnOptions",
+    "multinet": "baselines.options:MultinetOptions",
+    "multinet_frozen": "baselines.options:MultinetOptions",
+    "multinet_joint": "baselines.options:MultinetOptions",
+    "ewc": "baselines.options:EwcOptions",
+    "si": "baselines.options:SiOptions",
+    "mas": "baselines.options:MasOptions",
+    "agem": "baselines.options:AgemOptions",
+    "replay": "baselines.options:ReplayOptions",
+    "gem": "baselines.options:GemOptions",
+    "lwf": "baselines.options:LwfOptions",
+    "plugin": "baselines.options:PluginOptions",
 }
 MODULES = {
     "obj": "pmn_cl.modules.terminal:ObjectModule",

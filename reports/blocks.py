@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from pmn_cl.statistics import Interval
+from pmn_cl.results.statistics import Interval
 from reports.svg import Look, Panel, Point, Series
 
 

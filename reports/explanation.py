@@ -15,8 +15,16 @@ from typing import Any, Literal, NamedTuple
 
 from numpy.typing import NDArray
 
-from pmn_cl.explaining.record import ATTEND, CAPTION, RELATION, RESIDUAL, Box, Call, Explanation
-from pmn_cl.explaining.sentence import call_of, named, place_of
+from pmn_cl.explaining.records.explanation import (
+    ATTEND,
+    CAPTION,
+    RELATION,
+    RESIDUAL,
+    Box,
+    Call,
+    Explanation,
+)
+from pmn_cl.explaining.records.sentence import call_of, named, place_of
 
 Kind = Literal["asked", "shown", "looked"]
 KINDS: dict[Kind, str] = {

@@ -19,7 +19,7 @@ from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
 from numpy.typing import NDArray
 
 from pmn_cl.errors import UserError
-from pmn_cl.explaining.record import Explanation
+from pmn_cl.explaining.records.explanation import Explanation
 from reports.explanation import (
     KINDS,
     Kind,

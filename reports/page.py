@@ -17,7 +17,7 @@ from pmn_cl import __version__
 from pmn_cl.errors import UserError
 from pmn_cl.files import write_whole
 from reports.blocks import Missing, Section
-from reports.gathering import Gathered, Progress, read_folder
+from reports.folder import Gathered, Progress, read_folder
 from reports.sections import SECTIONS
 from reports.svg import clipped
 

@@ -10,11 +10,11 @@ import copy
 import numpy as np
 import torch
 
-from pmn_cl.loader import Batches
-from pmn_cl.samples import Rows, Samples
-from pmn_cl.store import SCENES
-from pmn_cl.strategy import Lesson
-from strategies.template import task_seed
+from pmn_cl.data.loader import Batches
+from pmn_cl.data.samples import Rows, Samples
+from pmn_cl.data.store import SCENES
+from pmn_cl.strategy.base import Lesson
+from strategies.loop import task_seed
 
 
 def shuffled(lesson: Lesson, seed: int) -> Lesson:

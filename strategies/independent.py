@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pmn_cl.errors import UserError
-from pmn_cl.matching import matched_options
 from pmn_cl.modules.task_module import TaskModule
-from pmn_cl.strategy import Lesson
-from strategies.progressive import Progressive
+from pmn_cl.strategy.base import Lesson
+from pmn_cl.strategy.matching import matched_options
+from strategies.pmn import Progressive
 
 
 class Independent(Progressive):

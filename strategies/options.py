@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pmn_cl.modules.sizes import Departures, Gates, Sizes
-from pmn_cl.training import NetworkOptions
+from pmn_cl.strategy.training import NetworkOptions
 
 
 class SizeChanges(BaseModel):

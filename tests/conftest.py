@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.digit_scenes.world import DigitOptions, DigitScenes
 from benchmarks.stream import Stream
-from pmn_cl.spec import StreamSpec
-from pmn_cl.store import Store
+from benchmarks.worlds.digit_scenes.world import DigitOptions, DigitScenes
+from pmn_cl.config.stream import StreamSpec
+from pmn_cl.data.store import Store
 
 SMALL_SCENES = {"train": 300, "val": 50, "test": 250, "novel": 200}
 

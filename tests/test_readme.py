@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tiny_streams import TINY, tiny_stream
 
-from pmn_cl.driver import Driver
-from pmn_cl.runs import plan_runs
-from pmn_cl.spec import load_spec
+from pmn_cl.config.stream import load_spec
+from pmn_cl.runs.driver import Driver
+from pmn_cl.runs.plan import plan_runs
 
 ROOT = Path(__file__).parent.parent
 

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from baselines.hard_sharing import HardSharing
-from baselines.options import HeadsOptions
-from baselines.standard.options import REFUSED, PluginOptions
+from baselines.options import REFUSED, HeadsOptions, PluginOptions
 from pmn_cl import registry
-from pmn_cl.compat import import_avalanche
 from pmn_cl.errors import UserError
-from pmn_cl.strategy import State
+from pmn_cl.strategy.avalanche import import_avalanche
+from pmn_cl.strategy.base import State
 
 import_avalanche()
 

@@ -17,10 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from baselines.standard.options import EwcOptions, MasOptions, SiOptions
+from baselines.options import EwcOptions, MasOptions, SiOptions
 from baselines.standard.plugged import WithPlugin
-from pmn_cl.compat import import_avalanche
-from pmn_cl.loader import Batches
+from pmn_cl.data.loader import Batches
+from pmn_cl.strategy.avalanche import import_avalanche
 
 import_avalanche()
 

@@ -16,11 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from baselines.standard.options import AgemOptions, ReplayOptions
+from baselines.options import AgemOptions, ReplayOptions
 from baselines.standard.plugged import WithPlugin
-from pmn_cl.compat import import_avalanche
-from pmn_cl.strategy import Lesson
-from strategies.template import task_seed
+from pmn_cl.strategy.avalanche import import_avalanche
+from pmn_cl.strategy.base import Lesson
+from strategies.loop import task_seed
 
 import_avalanche()
 

@@ -22,8 +22,8 @@ _SEEDS, _TURNS = range(8), 3
 
 def seconds_of(out: Path, cache: Path, runs: list[Any], engine: Any) -> tuple[float, float]:
     """Return the seconds from the first beginning to the last end, and those before."""
-    from pmn_cl.driver import Driver
-    from pmn_cl.journal import read_journal
+    from pmn_cl.runs.driver import Driver
+    from pmn_cl.runs.journal import read_journal
 
     began = monotonic()
     workers = len(os.sched_getaffinity(0))
@@ -36,16 +36,16 @@ def seconds_of(out: Path, cache: Path, runs: list[Any], engine: Any) -> tuple[fl
 
 
 def weights(out: Path) -> list[list[str]]:
-    from pmn_cl.results import read_results
+    from pmn_cl.results.result import read_results
 
     return [result.weights for result in read_results(out)]
 
 
 def main(place: Path) -> bool:
     from benchmarks.stream import Stream
-    from pmn_cl.engines import make_engine
-    from pmn_cl.runs import plan_runs
-    from pmn_cl.spec import load_spec
+    from pmn_cl.config.stream import load_spec
+    from pmn_cl.runs.engines.factory import make_engine
+    from pmn_cl.runs.plan import plan_runs
 
     cache, spec = place / "cache", load_spec(_TINY)
     Stream.open(spec, 0, cache=cache)

@@ -20,11 +20,11 @@ import numpy as np
 import torch
 from timing import report
 
-from pmn_cl.joined_store import JoinedStore, Part
-from pmn_cl.loader import READERS, Batches, BatchLoader, Scenes
-from pmn_cl.samples import Samples
-from pmn_cl.store import StoreWriter, build_store
-from pmn_cl.tasks import ObjectTask
+from pmn_cl.data.joined_store import JoinedStore, Part
+from pmn_cl.data.loader import READERS, Batches, BatchLoader, Scenes
+from pmn_cl.data.samples import Samples
+from pmn_cl.data.store import StoreWriter, build_store
+from pmn_cl.tasks.objects import ObjectTask
 
 REGIONS, FEATURES, BATCH = 36, 2048, 128
 ROW = REGIONS * FEATURES * 2  # bytes

@@ -21,8 +21,8 @@ from pmn_cl.errors import UserError
 from pmn_cl.explaining.explainer import Explainer
 from pmn_cl.modules.compositional import ATTEND, RESIDUAL
 from pmn_cl.modules.importance import gates_seen
-from pmn_cl.results import Result, read_results
-from pmn_cl.statistics import interval
+from pmn_cl.results.result import Result, read_results
+from pmn_cl.results.statistics import interval
 
 _SOFT = "M_vqa5"
 _RUNGS = ("M_vqa5 top-3", "M_vqa5 top-2", "M_vqa5 top-1")

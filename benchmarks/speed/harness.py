@@ -49,11 +49,12 @@ def timed(spent: dict[str, float], owner: Any, name: str, part: str) -> Iterator
 
 def inside_runs(cache: Path, out: Path) -> tuple[dict[str, float], float]:
     """Carry the runs out in this process; return what keeping records took, and everything."""
-    from pmn_cl import registry, runs
-    from pmn_cl.checkpoints import Checkpoints
-    from pmn_cl.journal import Journal
-    from pmn_cl.running import plan
-    from pmn_cl.worker import Progresses, finish
+    from pmn_cl.runs import execute as runs
+    from pmn_cl.runs.checkpoint import Checkpoints
+    from pmn_cl.runs.journal import Journal
+    from pmn_cl.runs.worker import Progresses, finish
+    from pmn_cl.studies.conduct import plan
+    from strategies.loop import TaskTemplate
 
     spent: dict[str, float] = defaultdict(float)
     parts = [
@@ -62,7 +63,7 @@ def inside_runs(cache: Path, out: Path) -> tuple[dict[str, float], float]:
         (runs.Keeper, "keep", "checkpoints"),
         (runs.Keeper, "after_step", "looking whether to keep or stop"),
         (Progresses, "__call__", "progress"),
-        (registry.load("strategies.template:TaskTemplate"), "digest", "digests of weights"),
+        (TaskTemplate, "digest", "digests of weights"),
         (runs, "_facts", "facts of the run"),
     ]
     began = time.process_time()
@@ -87,7 +88,7 @@ class Command(NamedTuple):
 
 def whole_command(cache: Path, out: Path, workers: int, **chosen: Any) -> Command:
     """Run the stream as the command does."""
-    from pmn_cl.running import carry_through, plan
+    from pmn_cl.studies.conduct import carry_through, plan
 
     planned = plan(_STREAM, out=out, workers=workers, **chosen)
     samples: list[tuple[float, float]] = []  # time, and CPU-seconds by then
@@ -118,7 +119,7 @@ def whole_command(cache: Path, out: Path, workers: int, **chosen: Any) -> Comman
 
 def starts(out: Path) -> list[tuple[float, float]]:
     """Return when each run began to learn and when it ended, in the order of time."""
-    from pmn_cl.journal import read_journal
+    from pmn_cl.runs.journal import read_journal
 
     events = [read_journal(path) for path in out.glob("*/journal.jsonl")]
     return sorted((some[0]["time"], some[-1]["time"]) for some in events)
@@ -128,7 +129,7 @@ def first_start(cache: Path, out: Path) -> float:
     """Return the seconds from the command in a shell to the first training step."""
     began = time.time()
     asked = ["--strategy", "hard_sharing", "--out", str(out), "--cache", str(cache)]
-    command = [sys.executable, "-m", "pmn_cl.cli", "run", _STREAM, *asked]
+    command = [sys.executable, "-m", "pmn_cl.cli.main", "run", _STREAM, *asked]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return starts(out)[0][0] - began
 
@@ -142,7 +143,7 @@ def throughput_seconds(cache: Path, out: Path, workers: int) -> float:
 
 def main(place: Path) -> bool:
     from benchmarks.stream import Stream
-    from pmn_cl.spec import find_stream, load_spec
+    from pmn_cl.config.stream import find_stream, load_spec
 
     cache = place / "cache"
     Stream.open(load_spec(find_stream(_STREAM)[0]), 0, cache=cache)  # building it is no overhead

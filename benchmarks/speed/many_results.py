@@ -34,9 +34,9 @@ _COMMANDS = {
 
 def real_record(place: Path) -> dict[str, object]:
     """Carry a run out, as short as can be, and return its record."""
-    from pmn_cl.runs import plan_runs
-    from pmn_cl.spec import StreamSpec
-    from pmn_cl.worker import finish
+    from pmn_cl.config.stream import StreamSpec
+    from pmn_cl.runs.plan import plan_runs
+    from pmn_cl.runs.worker import finish
 
     tasks = ["obj", "att", "rel", "cap", "cnt", "vqa"]
     given = {"name": "many", "world": _WORLD, "tasks": tasks, "budget": 1}
@@ -50,7 +50,7 @@ def real_record(place: Path) -> dict[str, object]:
 
 def write_many(record: dict[str, object], count: int, out: Path) -> Path:
     """Write so many results, each with scores of its own."""
-    from pmn_cl.results import Result, write_result
+    from pmn_cl.results.result import Result, write_result
 
     chance = random.Random(0)
     for number in range(count):
@@ -71,7 +71,7 @@ def inside(name: str, folder: Path) -> None:
     """Do what a command does, in this process."""
     from click.testing import CliRunner
 
-    from pmn_cl.cli import main
+    from pmn_cl.cli.main import main
 
     command, *options = _COMMANDS[name]
     done = CliRunner().invoke(main, [command, str(folder), *options])
@@ -80,7 +80,7 @@ def inside(name: str, folder: Path) -> None:
 
 def from_shell(name: str, folder: Path) -> None:
     command, *options = _COMMANDS[name]
-    given = [sys.executable, "-m", "pmn_cl.cli", command, str(folder), *options]
+    given = [sys.executable, "-m", "pmn_cl.cli.main", command, str(folder), *options]
     subprocess.run(given, check=True, stdout=subprocess.DEVNULL)
 
 

@@ -12,7 +12,7 @@ import torch
 from modules import VQA0, VQA5, RandomQuestions, RandomScenes, Training, network, plan
 from timing import compare, report
 
-from pmn_cl.modules.environment import Memory
+from pmn_cl.modules.runtime.environment import Memory
 from pmn_cl.modules.sizes import DEPARTURES
 
 _STEPS = 50

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from pmn_cl import registry
-from pmn_cl.modules.environment import Memory
-from pmn_cl.modules.network import ModuleNetwork
+from pmn_cl.modules.runtime.environment import Memory
+from pmn_cl.modules.runtime.network import ModuleNetwork
 from pmn_cl.modules.sizes import DEPARTURES, SIZES, Departures, Gates, WorldShape
 from pmn_cl.modules.task_module import Plan
-from pmn_cl.tasks import AnswerTask
+from pmn_cl.tasks.answers import AnswerTask
 
 # How many of each there are: in the paper's data (section 4, appendix B), in the digit world.
 COUNTS = {

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from timing import report, seconds
 
-from pmn_cl.store import StoreWriter, build_store
+from pmn_cl.data.store import StoreWriter, build_store
 
 IMAGES, REGIONS = 108_000, 36
 VAL_IMAGES, TEST_IMAGES = 40_504, 81_434
@@ -124,7 +124,7 @@ def main(images: int = IMAGES) -> bool:
         }
         write_features(samples, folder, copies)
         arguments = [folder, "--vocab", samples / "vocab", "--out", folder]
-        command = [sys.executable, "-m", "pmn_cl.cli", "prepare", "visual-genome", *arguments]
+        command = [sys.executable, "-m", "pmn_cl.cli.main", "prepare", "visual-genome", *arguments]
         taken = seconds(lambda: subprocess.run(command, check=True, stderr=subprocess.DEVNULL))
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
     things = ", ".join(f"{count:,} {name}" for name, count in counts.items())

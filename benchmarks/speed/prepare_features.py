@@ -22,8 +22,8 @@ import numpy as np
 import torch
 from timing import report
 
-from benchmarks.visual_genome.features.preparing import prepare_features
-from benchmarks.visual_genome.features.request import Request
+from benchmarks.worlds.visual_genome.features.preparing import prepare_features
+from benchmarks.worlds.visual_genome.features.request import Request
 
 REGIONS, FEATURES = 36, 2048
 ROW = REGIONS * FEATURES * 2  # bytes of float16

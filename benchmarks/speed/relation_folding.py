@@ -16,8 +16,8 @@ from timing import compare, report
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from pmn_cl.modules.environment import Environment
 from pmn_cl.modules.relation import RelationModule, RelationQuery
+from pmn_cl.modules.runtime.environment import Environment
 
 _BATCHES = (1, 8, 128)  # the goal is for the first
 

@@ -29,8 +29,8 @@ _OTHERS = ("hard_sharing", "hard_sharing_joint", "independent", "pnn", "multinet
 
 def settings() -> Iterator[dict[str, Any]]:
     """Yield what tells 1,000 results apart."""
-    from pmn_cl.ablation import RUNGS
-    from pmn_cl.sweeping import FRACTIONS
+    from pmn_cl.results.paper import FRACTIONS
+    from pmn_cl.studies.ablation import RUNGS
 
     names = ["pmn", *_OTHERS, "mas", "lwf"]
     yield from ({"strategy": name, "seed": seed} for name in names for seed in range(50))
@@ -45,7 +45,7 @@ def settings() -> Iterator[dict[str, Any]]:
 
 def write_all(record: dict[str, Any], out: Path) -> int:
     """Write the results, each with scores, curves and gates of its own."""
-    from pmn_cl.results import Result, write_result
+    from pmn_cl.results.result import Result, write_result
 
     chance, count = random.Random(0), 0
     for count, given in enumerate(settings(), start=1):
@@ -73,10 +73,10 @@ def write_all(record: dict[str, Any], out: Path) -> int:
 
 
 def profiled(folder: Path) -> None:
-    from pmn_cl import registry
+    from reports.page import write_report
 
     with cProfile.Profile() as profile:
-        registry.load("reports.page:write_report")(folder)
+        write_report(folder)
     pstats.Stats(profile).sort_stats("cumulative").print_stats(40)
 
 
@@ -90,7 +90,7 @@ def main(place: Path) -> bool:
     folder = place / "results"
     count = write_all(real_record(place / "real"), folder)
     page = folder / "report.html"
-    command = [sys.executable, "-m", "pmn_cl.cli", "report", str(folder)]
+    command = [sys.executable, "-m", "pmn_cl.cli.main", "report", str(folder)]
     quiet = {"check": True, "capture_output": True}
     before = processor_seconds()
     wait = min(seconds(lambda: subprocess.run(command, **quiet)) for _ in range(_TURNS))

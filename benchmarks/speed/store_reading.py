@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from timing import compare, report
 
-from pmn_cl.loader import Batches, BatchLoader, Scenes
-from pmn_cl.samples import Samples
-from pmn_cl.store import Store, StoreWriter, build_store
-from pmn_cl.tasks import ObjectTask
+from pmn_cl.data.loader import Batches, BatchLoader, Scenes
+from pmn_cl.data.samples import Samples
+from pmn_cl.data.store import Store, StoreWriter, build_store
+from pmn_cl.tasks.objects import ObjectTask
 
 SCENES, REGIONS, FEATURES, BATCH = 4096, 36, 2048, 128  # 600 MB of features
 BATCHES = 16

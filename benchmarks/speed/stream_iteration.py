@@ -15,9 +15,9 @@ from timing import compare, report
 from torch import Tensor
 
 from benchmarks.stream import Stream
-from pmn_cl.loader import Batches, BatchLoader, Scenes
-from pmn_cl.spec import StreamSpec
-from pmn_cl.store import ENVIRONMENT
+from pmn_cl.config.stream import StreamSpec
+from pmn_cl.data.loader import Batches, BatchLoader, Scenes
+from pmn_cl.data.store import ENVIRONMENT
 
 BATCH = 128
 SPEC = {

@@ -16,8 +16,8 @@ from torch import nn
 
 from benchmarks.stream import Stream
 from pmn_cl import registry
-from pmn_cl.loader import BatchLoader
-from pmn_cl.spec import StreamSpec
+from pmn_cl.config.stream import StreamSpec
+from pmn_cl.data.loader import BatchLoader
 
 _EPOCHS = 5  # so that setting a task up, which is done once, weighs little
 _SETTINGS = {"learning_rate": 1e-3, "batch_size": 32, "epochs": _EPOCHS, "clip": 5.0}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from timing import report, seconds
 
-from benchmarks.digit_scenes.world import DigitOptions, DigitScenes
+from benchmarks.worlds.digit_scenes.world import DigitOptions, DigitScenes
 
 
 def build(count: int, folder: Path) -> float:

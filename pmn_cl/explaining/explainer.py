@@ -11,17 +11,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pmn_cl import registry
+from benchmarks.stream import Stream
 from pmn_cl.errors import UserError, did_you_mean
-from pmn_cl.explaining.record import Explanation
-from pmn_cl.explaining.runs import find_run, kept
+from pmn_cl.explaining.records.explanation import Explanation
 from pmn_cl.explaining.tracing import TASK, Tracer
-from pmn_cl.modules.network import ModuleNetwork
-from pmn_cl.results import RESULT
-from pmn_cl.runs import LEARNED, make_strategy
-from pmn_cl.strategy import Lesson
-from pmn_cl.tasks import words_to_text
-from pmn_cl.verifying import run_of
+from pmn_cl.modules.runtime.network import ModuleNetwork
+from pmn_cl.results.folder import LEARNED, RESULT
+from pmn_cl.results.selection import find_run, kept
+from pmn_cl.runs.execute import make_strategy
+from pmn_cl.runs.verify import run_of
+from pmn_cl.strategy.base import Lesson
+from pmn_cl.tasks.captions import words_to_text
 
 Advance = Callable[[int, int], None]  # how much is done, of how much
 _AT_ONCE = 200  # questions
@@ -53,9 +53,7 @@ class Explainer:
             )
         spec = run_of(place / RESULT, self.result)
         torch.set_num_threads(spec.stream.threads)
-        stream = registry.load("benchmarks.stream:Stream").open(
-            spec.stream, spec.seed, cache=cache, progress=progress
-        )
+        stream = Stream.open(spec.stream, spec.seed, cache=cache, progress=progress)
         self.world, self.store = stream.world, stream.store
         if self.store.digest != self.result.data:
             raise UserError(

@@ -1,124 +1,135 @@
-"""The record of how faithful a run's explanations are. No torch here.
-
-It stands in ``faithfulness.json``, in the folder of the run; ``read_faithfulness`` reads it, None
-where it was not measured. A report takes ``record.splits["test"].values`` and ``.chance`` by the
-names that ``pmn_cl.explaining.measures`` explains; ``summarise`` makes rows of several runs.
-"""
+"""What ``pmn-bench faithfulness`` does: measures runs, and prints what they come to."""
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+import click
+from rich.console import Console
+from rich.table import Table
 
+from pmn_cl.console import show_progress
 from pmn_cl.errors import UserError
-from pmn_cl.files import write_whole
-from pmn_cl.statistics import Interval, Paired, interval, paired
-
-FAITHFULNESS = "faithfulness.json"
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-
-class Measured(_Part):
-    """What was measured on the questions of a split."""
-
-    questions: int
-    """How many there were, drawn from all."""
-    values: dict[str, float]
-    """By measure; what cannot be measured of a network is left out."""
-    chance: dict[str, float]
-    """What no faithfulness at all comes to, where that is known."""
-    measured: str
-    """When: ISO 8601, UTC."""
+from pmn_cl.explaining.opening import open_explainer
+from pmn_cl.explaining.records.faithfulness import (
+    Faithfulness,
+    Line,
+    read_faithfulness,
+    summarise,
+    write_faithfulness,
+)
+from pmn_cl.explaining.records.measures import MEASURES
+from pmn_cl.results.result import Result
+from pmn_cl.results.selection import BASELINE, PMN, completed_runs, kept
+from pmn_cl.results.statistics import Interval
 
 
-class Faithfulness(_Part):
-    """How faithful the explanations of one run are."""
-
-    version: Literal[1] = 1
-    """Of this format."""
-    run: str
-    """The key of the run."""
-    strategy: str
-    """With its variant."""
-    seed: int
-    weights: str
-    """The digest of the weights that were measured."""
-    splits: dict[str, Measured]
-
-
-def now() -> str:
-    """Return the moment as records have it."""
-    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-
-
-def read_faithfulness(folder: Path) -> Faithfulness | None:
-    """Return what was measured of the run in this folder; none where nothing was."""
-    path = folder / FAITHFULNESS
-    if not path.exists():
-        return None
-    try:
-        found = Faithfulness.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError):
+def faithfulness_command(
+    folder: Path,
+    *,
+    console: Console,
+    split: str,
+    seeds: Collection[int],
+    variants: bool,
+    questions: int,
+    fresh: bool,
+    as_json: bool,
+    cache: Path | None,
+) -> int:
+    """Measure what is not measured yet, print the table, and return the exit code."""
+    runs = sorted(
+        (
+            result
+            for result in completed_runs(folder)
+            if result.strategy in (PMN, BASELINE) and (variants or not result.variant)
+            if not seeds or result.seed in seeds
+        ),
+        key=lambda result: (result.strategy != PMN, result.name, result.seed),
+    )
+    lost = [result.key for result in runs if not kept(folder, result)]
+    if lost:
+        click.echo(f"left out, they kept nothing of what they learned: {', '.join(lost)}", err=True)
+    runs = [result for result in runs if result.key not in lost]
+    if not runs:
+        click.echo(f"{folder}: no completed run of {PMN} or {BASELINE} to measure", err=True)
+        return 1
+    if len({(result.data, result.fraction, result.budget) for result in runs}) > 1:
         raise UserError(
-            f"{path}: is no record of faithfulness; delete it, and `pmn-bench faithfulness` "
-            "measures it again"
-        ) from None
+            f"{folder}: the runs differ in data, fraction or budget, and cannot be compared; "
+            "give each a folder of its own"
+        )
+    records = [_measured(folder, result, split, questions, fresh, cache) for result in runs]
+    lines = summarise(records, split)
+    if as_json:
+        click.echo(json.dumps([_plain(line) for line in lines], indent=1))
+    else:
+        _print(console, records, lines, split)
+    return 0
+
+
+def _measured(
+    folder: Path, result: Result, split: str, questions: int, fresh: bool, cache: Path | None
+) -> Faithfulness:
+    """Return a run's record, from its file where it is there, of these weights and as large."""
+    place = folder / result.key
+    known = None if fresh else read_faithfulness(place)
+    if known is not None and known.weights == result.weights[-1] and split in known.splits:
+        most = result.samples.get(split, [questions])[-1]
+        if known.splits[split].questions == min(questions, most):
+            return known
+    explainer = open_explainer(folder, result.key, cache)
+    from pmn_cl.explaining.measuring import measure_run
+
+    with show_progress(result.key) as progress:
+        found = measure_run(explainer, split, questions=questions, progress=progress)
+    write_faithfulness(place, found)
     return found
 
 
-def write_faithfulness(folder: Path, record: Faithfulness) -> None:
-    """Put a record in its place; what is known of other splits for the same weights stays."""
-    try:
-        before = read_faithfulness(folder)
-    except UserError:  # broken: this one takes its place
-        before = None
-    if before is not None and before.weights == record.weights:
-        record = record.model_copy(update={"splits": {**before.splits, **record.splits}})
-    write_whole(folder / FAITHFULNESS, record.model_dump_json(indent=1))
+def _print(
+    console: Console, records: Sequence[Faithfulness], lines: Sequence[Line], split: str
+) -> None:
+    names = list(dict.fromkeys(record.strategy for record in records))
+    table = Table(box=None, header_style="bold")
+    for title in ("measure", "chance", *names):
+        table.add_column(title, justify="left" if title == "measure" else "right")
+    if len(names) > 1:
+        table.add_column(f"{names[0]} - {names[1]}", justify="right")
+    for line in lines:
+        cells = [line.measure, "" if line.chance is None else f"{line.chance:.3f}"]
+        cells += [_shown(line.by_strategy.get(name)) for name in names]
+        if len(names) > 1:
+            apart = line.difference
+            cells.append("" if apart is None else _shown(apart.difference, signed=True))
+        table.add_row(*cells)
+    console.print(table)
+    seeds = sorted({record.seed for record in records})
+    asked = max(record.splits[split].questions for record in records)
+    console.print(
+        f"{split}: {asked:,} questions, seeds {', '.join(map(str, seeds))}; mean and 95% interval."
+    )
+    for name, meaning in MEASURES.items():
+        console.print(f"  {name}: {meaning}", style="dim")
 
 
-class Line(NamedTuple):
-    """One measure of several runs: over seeds, by strategy."""
-
-    measure: str
-    chance: float | None
-    by_strategy: dict[str, Interval]
-    difference: Paired | None  # of the first two strategies, on common seeds
-
-
-def summarise(records: Sequence[Faithfulness], split: str) -> list[Line]:
-    """Return each measure's means over seeds, and how far the first two strategies are apart."""
-    strategies = list(dict.fromkeys(record.strategy for record in records))
-    measured = [(r.strategy, r.seed, r.splits[split]) for r in records if split in r.splits]
-    lines = []
-    for measure in dict.fromkeys(name for _, _, some in measured for name in some.values):
-        by_seed: dict[str, dict[int, float]] = {name: {} for name in strategies}
-        for strategy, seed, some in measured:
-            if measure in some.values:
-                by_seed[strategy][seed] = some.values[measure]
-        chances = [some.chance[measure] for _, _, some in measured if measure in some.chance]
-        known = {name: interval(list(found.values())) for name, found in by_seed.items() if found}
-        lines.append(
-            Line(
-                measure,
-                sum(chances) / len(chances) if chances else None,
-                known,
-                _difference(by_seed, strategies),
-            )
-        )
-    return lines
+def _shown(found: Interval | None, signed: bool = False) -> str:
+    if found is None:
+        return "-"
+    form = "+.3f" if signed else ".3f"
+    if found.low is None or found.high is None:
+        return f"{found.mean:{form}}"
+    return f"{found.mean:{form}} [{found.low:{form}}, {found.high:{form}}]"
 
 
-def _difference(
-    by_seed: Mapping[str, Mapping[int, float]], strategies: Sequence[str]
-) -> Paired | None:
-    if len(strategies) < 2:
-        return None
-    return paired(by_seed[strategies[0]], by_seed[strategies[1]])
+def _plain(line: Line) -> dict[str, object]:
+    apart = line.difference
+    return {
+        "measure": line.measure,
+        "chance": line.chance,
+        "strategies": {name: found._asdict() for name, found in line.by_strategy.items()},
+        "difference": None
+        if apart is None
+        else {**apart.difference._asdict(), "seeds": apart.seeds, "p": apart.p},
+    }

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from pmn_cl.explaining.tracing import TASK, attended
 from pmn_cl.modules.answer import AnswerModule
-from pmn_cl.modules.environment import Environment
 from pmn_cl.modules.importance import Importances
-from pmn_cl.modules.network import ModuleNetwork
-from pmn_cl.modules.trace import Call, Trace
+from pmn_cl.modules.runtime.environment import Environment
+from pmn_cl.modules.runtime.network import ModuleNetwork
+from pmn_cl.modules.runtime.trace import Call, Trace
 
 
 @dataclass(frozen=True)

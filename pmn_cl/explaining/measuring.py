@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pmn_cl.explaining import measures
 from pmn_cl.explaining.explainer import Advance, Explainer
-from pmn_cl.explaining.faithfulness import Faithfulness, Measured, now
 from pmn_cl.explaining.interventions import Seen, chances, masked, observe, without
+from pmn_cl.explaining.records import measures
+from pmn_cl.explaining.records.faithfulness import Faithfulness, Measured, now
 
 _AT_ONCE = 500  # questions
 _KINDS = ("plain", *measures.GATES.values())  # of questions that attention is told apart by

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pmn_cl import registry
-from pmn_cl.showing import show_progress, status
+from pmn_cl.console import show_progress, status
 
 if TYPE_CHECKING:
     from pmn_cl.explaining.explainer import Explainer

@@ -13,18 +13,18 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from pmn_cl.errors import UserError
-from pmn_cl.explaining.record import CAPTION, RELATION, Call, Said, Step
+from pmn_cl.explaining.records.explanation import CAPTION, RELATION, Call, Said, Step
 from pmn_cl.modules.answer import AnswerModule
 from pmn_cl.modules.caption import END
 from pmn_cl.modules.compositional import ATTEND, RESIDUAL
 from pmn_cl.modules.count import CountModule
-from pmn_cl.modules.environment import Environment
-from pmn_cl.modules.network import ModuleNetwork
 from pmn_cl.modules.relation import RelationQuery
+from pmn_cl.modules.runtime.environment import Environment
+from pmn_cl.modules.runtime.network import ModuleNetwork
+from pmn_cl.modules.runtime.trace import Call as Asked
+from pmn_cl.modules.runtime.trace import Trace
 from pmn_cl.modules.task_module import TaskModule
 from pmn_cl.modules.terminal import ObjectModule, TerminalModule
-from pmn_cl.modules.trace import Call as Asked
-from pmn_cl.modules.trace import Trace
 
 TASK = "vqa"
 _MAPS = (ATTEND, RELATION)

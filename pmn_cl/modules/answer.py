@@ -19,10 +19,10 @@ from pmn_cl.modules.compositional import (
     ScratchPad,
     part_name,
 )
-from pmn_cl.modules.environment import Environment, weighted_sum
 from pmn_cl.modules.importance import Importance, Importances
 from pmn_cl.modules.layers import GatedTanh, SoftAttention, perceptron, receiver
 from pmn_cl.modules.relation import RelationQuery
+from pmn_cl.modules.runtime.environment import Environment, weighted_sum
 from pmn_cl.modules.task_module import Plan, TaskModule
 
 _MAPS = (ATTEND, "rel")  # callees that say where to look; all others say what is there

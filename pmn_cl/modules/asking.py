@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from pmn_cl.modules.compositional import CompositionalModule
-from pmn_cl.modules.environment import Environment
 from pmn_cl.modules.layers import QuestionEncoder, SoftAttention, perceptron
 from pmn_cl.modules.relation import RelationQuery, relation_codes
+from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.task_module import Plan, TaskModule
 from pmn_cl.modules.terminal import TerminalModule
 

@@ -16,9 +16,9 @@ from pmn_cl.modules.compositional import (
     ScratchPad,
     part_name,
 )
-from pmn_cl.modules.environment import Environment
 from pmn_cl.modules.importance import Importance, Importances
 from pmn_cl.modules.layers import SoftAttention, perceptron, receiver
+from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.task_module import Plan, TaskModule
 
 LONGEST = 16  # T, in words with the end mark

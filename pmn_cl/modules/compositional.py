@@ -11,8 +11,8 @@ from typing import Any
 
 from torch import Tensor
 
-from pmn_cl.modules.environment import Environment, select
 from pmn_cl.modules.importance import Importances
+from pmn_cl.modules.runtime.environment import Environment, select
 from pmn_cl.modules.task_module import TaskModule
 
 ATTEND, RESIDUAL = "Ω", "Δ"  # a module's own terminal parts, called like any other module

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from pmn_cl.modules.asking import Asking
 from pmn_cl.modules.compositional import ATTEND, CompositionalModule, ScratchPad
 from pmn_cl.modules.counter import Counter
-from pmn_cl.modules.environment import Environment
 from pmn_cl.modules.importance import Importance, Importances
 from pmn_cl.modules.relation import RelationQuery
+from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.task_module import Plan, TaskModule
 
 _SHARP = 5.0  # of the layer after the counter, at first: a sure count gets e⁵ times the odds

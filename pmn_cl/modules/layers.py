@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from pmn_cl.modules.environment import Environment, products
+from pmn_cl.modules.runtime.environment import Environment, products
 
 
 class SoftAttention(nn.Module):

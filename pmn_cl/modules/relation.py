@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from pmn_cl.modules.compositional import RESIDUAL, CompositionalModule, ScratchPad
-from pmn_cl.modules.environment import Environment, weighted_sum
 from pmn_cl.modules.importance import Importances
 from pmn_cl.modules.layers import SoftAttention, perceptron
+from pmn_cl.modules.runtime.environment import Environment, weighted_sum
 from pmn_cl.modules.task_module import Plan, TaskModule
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from pmn_cl.errors import UserError
-from pmn_cl.modules.environment import Environment
+from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.sizes import Departures, Gates, Sizes, WorldShape
 
 

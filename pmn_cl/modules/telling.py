@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from pmn_cl.modules.compositional import ATTEND, RESIDUAL
-from pmn_cl.modules.environment import Environment
-from pmn_cl.modules.network import ModuleNetwork
 from pmn_cl.modules.relation import RelationQuery
-from pmn_cl.modules.trace import Call, Trace
-from pmn_cl.tasks import words_to_text
+from pmn_cl.modules.runtime.environment import Environment
+from pmn_cl.modules.runtime.network import ModuleNetwork
+from pmn_cl.modules.runtime.trace import Call, Trace
+from pmn_cl.tasks.captions import words_to_text
 
 Names = Mapping[str, list[str]]
 _SHOWN = 3  # answers, attributes

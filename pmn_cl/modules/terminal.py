@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
-from pmn_cl.modules.environment import Environment
+from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.task_module import Plan, TaskModule
 
 

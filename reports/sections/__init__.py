@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from reports.blocks import Section
-from reports.gathering import Gathered
+from reports.folder import Gathered
 from reports.sections.card import card, reproduce, runs
-from reports.sections.claimed import claims
+from reports.sections.claims import claims
 from reports.sections.cost import cost
 from reports.sections.curves import curves
-from reports.sections.faithful import faithfulness
+from reports.sections.faithfulness import faithfulness
 from reports.sections.forgetting import forgetting
 from reports.sections.gates import gates
 from reports.sections.graph import graph

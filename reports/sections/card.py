@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
-from pmn_cl.fairness import SAME
 from pmn_cl.registry import STRATEGY_SUMMARIES
-from pmn_cl.results import Result
-from pmn_cl.tuning import TUNED, Search, read_tuned
+from pmn_cl.results.fairness import SAME
+from pmn_cl.results.result import Result
+from pmn_cl.results.searches import TUNED, Search, read_tuned
 from reports.blocks import Block, Commands, Facts, Row, Section, Table, Text, number
-from reports.gathering import Gathered
+from reports.folder import Gathered
 from reports.svg import clipped
 
 _ALL = 100_000  # characters: a text that is shown whole

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from pmn_cl.comparing import Comparison
-from pmn_cl.results import Result
-from pmn_cl.statistics import Interval
+from pmn_cl.results.compare import Comparison
+from pmn_cl.results.result import Result
+from pmn_cl.results.statistics import Interval
 from reports.blocks import CUT, Figure, Missing, Row, Section, Table, point, spread
-from reports.gathering import Gathered
+from reports.folder import Gathered
 from reports.svg import Panel, Series, scatter
 
 

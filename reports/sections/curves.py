@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite
 
-from pmn_cl.results import Result
-from pmn_cl.statistics import interval
+from pmn_cl.results.result import Result
+from pmn_cl.results.statistics import interval
 from reports.blocks import (
     CUT,
     Block,
@@ -20,7 +20,7 @@ from reports.blocks import (
     number,
     point,
 )
-from reports.gathering import Gathered
+from reports.folder import Gathered
 from reports.svg import Point, Series, lines
 
 _POINTS = 60  # of a line: more cannot be seen

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pmn_cl import scores
-from pmn_cl.comparing import Comparison
+from pmn_cl.results import scores
+from pmn_cl.results.compare import Comparison
 from reports.blocks import (
     CUT,
     Block,
@@ -18,7 +18,7 @@ from reports.blocks import (
     point,
     spread,
 )
-from reports.gathering import Gathered, mean, mean_matrix
+from reports.folder import Gathered, mean, mean_matrix
 from reports.svg import DotRow, Panel, Series, dots, lines
 
 _MEASURES = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pmn_cl.results import Result
-from pmn_cl.statistics import Interval, interval
+from pmn_cl.results.result import Result
+from pmn_cl.results.statistics import Interval, interval
 from reports.blocks import Block, Figure, Missing, Row, Section, Table, spread
-from reports.gathering import Gathered
+from reports.folder import Gathered
 from reports.svg import Panel, heat, scale
 
 GATE = "gate "  # begins the names of what modules tell of their gates

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import escape
 
-from pmn_cl.ablation import RUNGS
-from pmn_cl.results import Result
+from pmn_cl.results.result import Result
+from pmn_cl.studies.ablation import RUNGS
 from reports.blocks import Figure, Missing, Row, Section, Table
-from reports.gathering import Gathered
+from reports.folder import Gathered
 from reports.svg import Panel, clipped
 
 _WIDE, _TALL, _BOX = 92.0, 56.0, (76.0, 40.0)

@@ -6,7 +6,8 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from pmn_cl.ablation import PAPER, TABLES, Line, tables
+from pmn_cl.results.ladder import TABLES, Line, tables
+from pmn_cl.results.paper import RUNGS as PAPER_RUNGS
 from reports.blocks import (
     CUT,
     Block,
@@ -20,7 +21,7 @@ from reports.blocks import (
     point,
     spread,
 )
-from reports.gathering import Gathered, largest
+from reports.folder import Gathered, largest
 from reports.svg import DotRow, Look, Panel, Point, dots
 
 _OURS, _PAPERS = 0, 6  # whose colours and markers
@@ -84,7 +85,7 @@ def _papers_gain(name: str, rung: Line) -> str:
     first = TABLES[name][0]
     if rung.name == first:
         return ""
-    pairs = zip(_numbers(rung.paper), _numbers(PAPER.get(first, "")), strict=False)
+    pairs = zip(_numbers(rung.paper), _numbers(PAPER_RUNGS.get(first, "")), strict=False)
     return ", ".join(f"{value - base:+.2f}" for value, base in pairs)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from pmn_cl.results import Result
-from pmn_cl.statistics import Interval, interval
-from pmn_cl.sweeping import FRACTIONS, PAPER, Gain, gains
+from pmn_cl.results.low_data import Gain, gains
+from pmn_cl.results.paper import FRACTIONS, GAINS
+from pmn_cl.results.result import Result
+from pmn_cl.results.statistics import Interval, interval
 from reports.blocks import (
     CUT,
     Block,
@@ -21,7 +22,7 @@ from reports.blocks import (
     point,
     spread,
 )
-from reports.gathering import Gathered
+from reports.folder import Gathered
 from reports.svg import Look, Panel, Point, Series, lines
 
 _PAPERS, _PAPERS_TASK = Look(6, "the paper"), "vqa"
@@ -60,7 +61,7 @@ def _figures(found: Gathered, some: list[Result]) -> list[Block]:
 
 
 def _gain(found: Gathered, task: str, of_split: dict[str, list[Gain]]) -> Figure:
-    published = [Point(gain, x=at) for at, gain in zip(FRACTIONS, PAPER, strict=True)]
+    published = [Point(gain, x=at) for at, gain in zip(FRACTIONS, GAINS, strict=True)]
     panels, data = [], []
     drawn: list[Series] = []
     for split, some in of_split.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 
 from reports.blocks import Figure, Missing, Row, Section, Table, spread
-from reports.gathering import Gathered, mean_matrix
+from reports.folder import Gathered, mean_matrix
 from reports.svg import Panel, heat, scale
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pmn_cl.results import Result
-from pmn_cl.statistics import Interval, Paired, interval, paired
+from pmn_cl.results.result import Result
+from pmn_cl.results.statistics import Interval, Paired, interval, paired
 from reports.blocks import CUT, Figure, Missing, Row, Section, Table, Text, number, point, spread
-from reports.gathering import Gathered
+from reports.folder import Gathered
 from reports.sections.gates import GATE
 from reports.svg import DotRow, Panel, dots
 

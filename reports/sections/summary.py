@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pmn_cl.comparing import columns, note, rows
-from pmn_cl.meaning import meaning
+from pmn_cl.results.compare import columns, note, rows
+from pmn_cl.results.summary import meaning
 from reports.blocks import Block, Missing, Row, Section, Table, Text
-from reports.gathering import Gathered
+from reports.folder import Gathered
 
 
 def summary(found: Gathered) -> Section:

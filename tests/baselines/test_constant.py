@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 
 from baselines.constant import Constant
+from pmn_cl.data.samples import Samples
+from pmn_cl.data.store import Store
 from pmn_cl.errors import UserError
-from pmn_cl.samples import Samples
-from pmn_cl.store import Store
-from pmn_cl.tasks import AnswerTask, CountTask, ObjectTask, Task
+from pmn_cl.tasks.answers import AnswerTask
+from pmn_cl.tasks.base import Task
+from pmn_cl.tasks.counts import CountTask
+from pmn_cl.tasks.objects import ObjectTask
 
 
 def lesson(store: Store, split: str, task: Task) -> Any:

@@ -19,10 +19,10 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from baselines.gem import GradientEpisodicMemory, project
-from baselines.gem_options import GemOptions
 from baselines.hard_sharing import HardSharing
-from pmn_cl.compat import import_avalanche
+from baselines.options import GemOptions
 from pmn_cl.modules.task_module import digest_of
+from pmn_cl.strategy.avalanche import import_avalanche
 
 import_avalanche()
 

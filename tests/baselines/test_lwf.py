@@ -15,11 +15,11 @@ from torch import Tensor
 
 from baselines.hard_sharing import HardSharing
 from baselines.lwf import DISTILLATIONS, LearningWithoutForgetting, Look, OldNetwork
-from baselines.lwf_options import LwfOptions
-from pmn_cl.compat import import_avalanche
-from pmn_cl.modules.environment import Environment
+from baselines.options import LwfOptions
+from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.task_module import digest_of
-from pmn_cl.tasks import FORMS
+from pmn_cl.strategy.avalanche import import_avalanche
+from pmn_cl.tasks.base import FORMS
 
 import_avalanche()
 

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from baselines.common.trunk import Plan
 from baselines.hard_sharing import HardSharing, HardSharingJoint
 from baselines.multinet import (
     FrozenNetwork,
@@ -31,13 +32,11 @@ from baselines.multinet import (
     MultinetNetwork,
     probabilities,
 )
-from baselines.multinet_options import MultinetOptions
-from baselines.options import HeadsOptions
-from baselines.trunk import Plan
-from pmn_cl import tasks as t
-from pmn_cl.modules.environment import Environment
+from baselines.options import HeadsOptions, MultinetOptions
+from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.sizes import Sizes, WorldShape
 from pmn_cl.modules.task_module import digest_of
+from pmn_cl.tasks import base as t
 
 Lessons = dict[str, dict[str, Any]]
 KINDS: dict[str, t.Task] = {

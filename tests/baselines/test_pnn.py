@@ -18,16 +18,16 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from baselines.heads import head_for
+from baselines.common.heads import head_for
+from baselines.common.trunk import Plan, observed
+from baselines.options import PnnOptions
 from baselines.pnn import Lateral, LateralLayer, ProgressiveColumns, ProgressiveNetwork, Wiring
-from baselines.pnn_options import PnnOptions
-from baselines.trunk import Plan, observed
-from pmn_cl import tasks as t
-from pmn_cl.compat import import_avalanche
 from pmn_cl.errors import UserError
-from pmn_cl.modules.environment import Environment
+from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.sizes import Sizes, WorldShape
 from pmn_cl.modules.task_module import digest_of
+from pmn_cl.strategy.avalanche import import_avalanche
+from pmn_cl.tasks import base as t
 
 import_avalanche()
 

@@ -16,20 +16,20 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from baselines.hard_sharing import HardSharing
-from baselines.standard.options import REFUSED, PluginOptions, ReplayOptions
+from baselines.options import REFUSED, PluginOptions, ReplayOptions
 from baselines.standard.plugged import Plugin
 from baselines.standard.regularised import Ewc, Mas, Si
 from baselines.standard.rehearsal import Agem, Replay
 from benchmarks.avalanche_stream import collate, make_benchmark
 from benchmarks.stream import Experience, Stream
-from pmn_cl.compat import import_avalanche
+from pmn_cl.data.loader import BatchLoader
+from pmn_cl.data.samples import Samples
+from pmn_cl.data.store import StoreWriter
+from pmn_cl.data.world import World
 from pmn_cl.errors import UserError
-from pmn_cl.loader import BatchLoader
-from pmn_cl.samples import Samples
-from pmn_cl.store import StoreWriter
-from pmn_cl.tasks import Columns, Names, Task
-from pmn_cl.world import World
-from strategies.template import task_seed
+from pmn_cl.strategy.avalanche import import_avalanche
+from pmn_cl.tasks.base import Columns, Names, Task
+from strategies.loop import task_seed
 
 import_avalanche()
 

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pmn_cl.claiming import (
+from pmn_cl.claims.claims import CLAIMS
+from pmn_cl.claims.evidence import Evidence
+from pmn_cl.claims.rule import judge
+from pmn_cl.claims.table import (
     FROZEN,
     JUDGEMENTS,
     as_markdown,
@@ -15,12 +18,11 @@ from pmn_cl.claiming import (
     read_frozen,
     read_grades,
 )
-from pmn_cl.claims import CLAIMS
-from pmn_cl.explaining.faithfulness import FAITHFULNESS
-from pmn_cl.judging import Evidence, judge
-from pmn_cl.results import RESULT, Result, read_results
-from pmn_cl.verifying import run_of
-from pmn_cl.worker import finish
+from pmn_cl.explaining.records.faithfulness import FAITHFULNESS
+from pmn_cl.results.folder import RESULT
+from pmn_cl.results.result import Result, read_results
+from pmn_cl.runs.verify import run_of
+from pmn_cl.runs.worker import finish
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "benchmarks" / "reference"

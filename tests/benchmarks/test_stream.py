@@ -12,9 +12,10 @@ from click.testing import CliRunner
 
 from benchmarks.overview import constant_scores
 from benchmarks.stream import Stream
-from pmn_cl.cli import main
-from pmn_cl.spec import StreamSpec, find_stream, load_spec
-from pmn_cl.tasks import CountTask, ObjectTask
+from pmn_cl.cli.main import main
+from pmn_cl.config.stream import StreamSpec, find_stream, load_spec
+from pmn_cl.tasks.counts import CountTask
+from pmn_cl.tasks.objects import ObjectTask
 
 PLUGIN = Path(__file__).parent.parent / "plugin" / "parity.yaml"
 SMALL = {"name": "digits", "scenes": {"train": 300, "val": 50, "test": 250, "novel": 200}}

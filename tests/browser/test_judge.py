@@ -14,10 +14,10 @@ from click.testing import CliRunner
 from made_rounds import made_round, models
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from pmn_cl.cli import main
-from pmn_cl.judgement.making import Plan, make_round, who_is_right, write_folder
-from pmn_cl.judgement.rounds import Round
-from pmn_cl.judgement.sheets import Saved, collect
+from pmn_cl.cli.main import main
+from pmn_cl.human_eval.preparation import Plan, make_round, who_is_right, write_folder
+from pmn_cl.human_eval.rounds import Round
+from pmn_cl.human_eval.sheets import Saved, collect
 
 pytestmark = pytest.mark.browser
 NAMES = ["very bad", "bad", "satisfactory", "good", "very good"]

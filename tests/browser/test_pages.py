@@ -13,13 +13,13 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from tiny_streams import TINY
 
-from pmn_cl.driver import Driver
-from pmn_cl.running import mirror_links
-from pmn_cl.runs import plan_runs
-from pmn_cl.spec import load_spec
-from pmn_cl.tracking import Mirrored, sync
-from pmn_cl.ui import server
-from pmn_cl.views import COST, FORGETTING, LOW_DATA, MEANS, PARAMETERS
+from pmn_cl.config.stream import load_spec
+from pmn_cl.mlflow_mirror.mirror import Mirrored, sync
+from pmn_cl.mlflow_mirror.server import server
+from pmn_cl.mlflow_mirror.views import COST, FORGETTING, LOW_DATA, MEANS, PARAMETERS
+from pmn_cl.runs.driver import Driver
+from pmn_cl.runs.plan import plan_runs
+from pmn_cl.studies.run import mirror_links
 
 pytestmark = pytest.mark.browser
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pmn_cl.explaining.record import Call, Explanation, Said, Step
+from pmn_cl.explaining.records.explanation import Call, Explanation, Said, Step
 
 BOXES = [(0.0, 0.0, 0.2, 0.2), (0.5, 0.5, 0.7, 0.7), (0.5, 0.5, 0.7, 0.72)]  # the last two overlap
 REGIONS = ["red seven", "green two", "green two"]

@@ -7,8 +7,8 @@ from typing import Any
 
 from made_results import result
 
-from pmn_cl.explaining.faithfulness import Faithfulness, Measured
-from pmn_cl.results import Result, write_result
+from pmn_cl.explaining.records.faithfulness import Faithfulness, Measured
+from pmn_cl.results.result import Result, write_result
 
 CALLS = {
     **{"obj": [], "att": [], "rel": ["obj", "att"], "cap": ["obj", "att"]},

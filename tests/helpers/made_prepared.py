@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pmn_cl.store import Store, StoreWriter, build_store
+from pmn_cl.data.store import Store, StoreWriter, build_store
 
 SCENES, BOXES, WIDTH = 30, 6, 16
 NAMES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pmn_cl.results import Result
+from pmn_cl.results.result import Result
 
 TASKS = ["a", "b"]
 

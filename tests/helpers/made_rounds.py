@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pmn_cl.explaining.record import ATTEND, RELATION, Call, Explanation, Said, Step
-from pmn_cl.judgement.making import Plan, make_round, who_is_right
-from pmn_cl.judgement.rounds import Round
-from pmn_cl.judgement.sheets import FORMAT, Marks, Saved
+from pmn_cl.explaining.records.explanation import ATTEND, RELATION, Call, Explanation, Said, Step
+from pmn_cl.human_eval.preparation import Plan, make_round, who_is_right
+from pmn_cl.human_eval.rounds import Round
+from pmn_cl.human_eval.sheets import FORMAT, Marks, Saved
 
 BOXES = [(0.1, 0.05, 0.3, 0.25), (0.5, 0.5, 0.7, 0.7), (0.7, 0.1, 0.9, 0.3)]
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from pmn_cl.metrics import accuracy
-from pmn_cl.store import StoreWriter
-from pmn_cl.tasks import Columns, Names, Task
-from pmn_cl.world import Options, Progress, World
+from pmn_cl.data.store import StoreWriter
+from pmn_cl.data.world import Options, Progress, World
+from pmn_cl.tasks.base import Columns, Names, Task
+from pmn_cl.tasks.metrics import accuracy
 
 MOST_MARKS = 5
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from made_explanations import baseline, call, relational
 
-from pmn_cl.explaining.record import Explanation, Said
+from pmn_cl.explaining.records.explanation import Explanation, Said
 from reports.explanation import Shown, answers, as_page, as_text, lines, marks
 
 SCENE = np.full((40, 40, 3), 200, dtype=np.uint8)

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from pmn_cl.errors import UserError
-from pmn_cl.explaining.record import Explanation, Said
+from pmn_cl.explaining.records.explanation import Explanation, Said
 from reports.explanation import Shown
 from reports.explanation_picture import draw, make_figure
 

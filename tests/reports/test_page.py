@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from made_folder import NASTY, ablated, made, nasty, plain, swept, trouble, write
 
 import reports
-from pmn_cl.commands.report import report
+from pmn_cl.cli.report import report
 from pmn_cl.errors import UserError
-from pmn_cl.results import Result
-from reports.gathering import Gathered
+from pmn_cl.results.result import Result
+from reports.folder import Gathered
 from reports.page import _prose, render, write_report
 from reports.sections import SECTIONS
 

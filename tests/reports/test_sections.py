@@ -9,13 +9,13 @@ import pytest
 from made_folder import TASKS, ablated, made, measured, plain, swept, trouble
 
 from reports.blocks import Block, Commands, Figure, Missing, Section, Table, Text
-from reports.gathering import Gathered
+from reports.folder import Gathered
 from reports.sections import SECTIONS
 from reports.sections.card import card, reproduce, runs
-from reports.sections.claimed import claims
+from reports.sections.claims import claims
 from reports.sections.cost import cost
 from reports.sections.curves import curves
-from reports.sections.faithful import faithfulness
+from reports.sections.faithfulness import faithfulness
 from reports.sections.forgetting import forgetting
 from reports.sections.gates import gates
 from reports.sections.graph import call_lists, graph

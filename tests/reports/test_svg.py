@@ -15,7 +15,7 @@ from matplotlib.font_manager import findfont
 from PIL import ImageFont
 
 import reports
-from pmn_cl.ablation import RUNGS
+from pmn_cl.studies.ablation import RUNGS
 from reports.svg import (
     SHADES,
     Axis,

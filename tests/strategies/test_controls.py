@@ -12,13 +12,13 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from pmn_cl.compat import import_avalanche
 from pmn_cl.errors import UserError
 from pmn_cl.modules.task_module import digest_of
+from pmn_cl.strategy.avalanche import import_avalanche
 from strategies.controls import exchange, shuffled
+from strategies.loop import Progress
 from strategies.options import PmnOptions
-from strategies.progressive import Progressive
-from strategies.template import Progress
+from strategies.pmn import Progressive
 
 import_avalanche()
 

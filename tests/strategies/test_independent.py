@@ -13,7 +13,7 @@ from pmn_cl.errors import UserError
 from pmn_cl.modules.task_module import digest_of
 from strategies.independent import Independent, ParameterMatched
 from strategies.options import PmnOptions
-from strategies.progressive import Progressive
+from strategies.pmn import Progressive
 
 Lessons = dict[str, dict[str, Any]]
 TASKS = ["obj", "att", "rel", "cap", "cnt", "vqa"]

@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 
 from benchmarks.stream import Stream
+from pmn_cl.config.stream import StreamSpec
 from pmn_cl.explaining.explainer import Explainer
-from pmn_cl.modules.network import ModuleNetwork
-from pmn_cl.results import write_result
-from pmn_cl.runs import carry_out, plan_runs
-from pmn_cl.spec import StreamSpec
+from pmn_cl.modules.runtime.network import ModuleNetwork
+from pmn_cl.results.result import write_result
+from pmn_cl.runs.execute import carry_out
+from pmn_cl.runs.plan import plan_runs
 from strategies.options import PmnOptions
-from strategies.progressive import Progressive
+from strategies.pmn import Progressive
 
 CALLS = [
     *("obj", "att", {"task": "rel", "calls": ["obj", "att"]}),

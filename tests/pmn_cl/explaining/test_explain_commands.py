@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from pmn_cl.cli import main
-from pmn_cl.explaining.faithfulness import read_faithfulness
-from pmn_cl.explaining.record import Explanation
+from pmn_cl.cli.main import main
+from pmn_cl.explaining.records.explanation import Explanation
+from pmn_cl.explaining.records.faithfulness import read_faithfulness
 
 
 def invoke(*args: Any) -> Result:
@@ -125,7 +125,7 @@ def test_what_is_measured_is_not_measured_again(measured: tuple[Path, Result]) -
 
 
 def test_faithfulness_goes_to_mlflow_once(measured: tuple[Path, Result]) -> None:
-    from pmn_cl.tracking import connect, sync
+    from pmn_cl.mlflow_mirror.mirror import connect, sync
 
     folder, _ = measured
     found = sync(folder)

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from pmn_cl.errors import UserError
 from pmn_cl.explaining.explainer import Explainer
-from pmn_cl.explaining.record import Explanation
-from pmn_cl.explaining.runs import baseline_of, find_run, usual_run
-from pmn_cl.explaining.sentence import call_of
+from pmn_cl.explaining.records.explanation import Explanation
+from pmn_cl.explaining.records.sentence import call_of
 from pmn_cl.modules.importance import gates_seen
+from pmn_cl.results.selection import baseline_of, find_run, usual_run
 
 Opened = Callable[[str], Explainer]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pmn_cl.explaining.explainer import Explainer
 from pmn_cl.explaining.interventions import chances, masked, observe, shut, without
 from pmn_cl.modules.answer import AnswerModule
-from pmn_cl.modules.network import ModuleNetwork
+from pmn_cl.modules.runtime.network import ModuleNetwork
 
 Opened = Callable[[str], Explainer]
 GROUP = ["obj", "att", "cap"]

@@ -10,8 +10,8 @@ from pmn_cl.errors import UserError
 from pmn_cl.explaining.tracing import Tracer
 from pmn_cl.modules.answer import AnswerModule
 from pmn_cl.modules.caption import END, CaptionModule
-from pmn_cl.modules.environment import weighted_sum
-from pmn_cl.modules.network import ModuleNetwork
+from pmn_cl.modules.runtime.environment import weighted_sum
+from pmn_cl.modules.runtime.network import ModuleNetwork
 
 Lively = tuple[ModuleNetwork, dict[str, Tensor]]
 

@@ -14,8 +14,8 @@ from pmn_cl.errors import UserError
 from pmn_cl.modules.answer import AnswerModule
 from pmn_cl.modules.caption import END
 from pmn_cl.modules.compositional import ATTEND, RESIDUAL
-from pmn_cl.modules.environment import Environment
 from pmn_cl.modules.relation import RelationQuery
+from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.sizes import SIZES, Departures, Gates
 from pmn_cl.modules.task_module import Plan
 from pmn_cl.modules.terminal import ObjectModule

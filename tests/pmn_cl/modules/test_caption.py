@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from pmn_cl.modules import caption
 from pmn_cl.modules.caption import CHANCES, END, GREEDY, START, soft_sentence
-from pmn_cl.modules.environment import Environment
+from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.sizes import SIZES
 from pmn_cl.modules.task_module import Plan
 

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from pmn_cl.modules.compositional import ATTEND, RESIDUAL, CompositionalModule, ScratchPad
-from pmn_cl.modules.environment import Environment
 from pmn_cl.modules.importance import Importances
+from pmn_cl.modules.runtime.environment import Environment
+from pmn_cl.modules.runtime.trace import Trace
 from pmn_cl.modules.task_module import Plan, TaskModule
-from pmn_cl.modules.trace import Trace
 
 Event = tuple[Any, ...]  # what was done, by whom, for whom, and what stood on the pad
 # A network of three levels: who calls whom in which order, and how many passes T they make.

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from pmn_cl.errors import UserError
 from pmn_cl.modules.compositional import ATTEND
-from pmn_cl.modules.environment import Environment
 from pmn_cl.modules.relation import RelationQuery
+from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.sizes import SIZES, Departures, Gates
 from pmn_cl.modules.task_module import Plan
 

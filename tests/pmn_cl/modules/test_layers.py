@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from pmn_cl.errors import UserError
-from pmn_cl.modules.environment import Environment
 from pmn_cl.modules.layers import (
     GatedTanh,
     QuestionEncoder,
@@ -19,6 +18,7 @@ from pmn_cl.modules.layers import (
     perceptron,
     receiver,
 )
+from pmn_cl.modules.runtime.environment import Environment
 
 Equations = Callable[[nn.Module], Any]
 

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from pmn_cl.errors import UserError
-from pmn_cl.modules.environment import Environment
 from pmn_cl.modules.relation import (
     RelationModule,
     RelationQuery,
@@ -19,6 +18,7 @@ from pmn_cl.modules.relation import (
     relation_code,
     relation_codes,
 )
+from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.sizes import SIZES, Departures
 from pmn_cl.modules.task_module import Plan
 

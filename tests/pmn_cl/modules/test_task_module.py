@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pmn_cl.errors import UserError
-from pmn_cl.modules.environment import Environment
+from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.task_module import Plan, digest_of, identity_of
 
 Modules = Callable[..., dict[str, Any]]

@@ -3,15 +3,15 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from pmn_cl.loader import Batches, Scenes
-from pmn_cl.modules.network import ModuleNetwork
+from pmn_cl.data.loader import Batches, Scenes
+from pmn_cl.data.samples import Samples
+from pmn_cl.data.store import Store
+from pmn_cl.modules.runtime.network import ModuleNetwork
 from pmn_cl.modules.sizes import DEPARTURES, SIZES, Gates, WorldShape
 from pmn_cl.modules.task_module import Plan
 from pmn_cl.modules.telling import tell
 from pmn_cl.registry import MODULES, load
-from pmn_cl.samples import Samples
-from pmn_cl.store import Store
-from pmn_cl.tasks import AnswerTask
+from pmn_cl.tasks.answers import AnswerTask
 
 CALLS = {
     **{"obj": (), "att": (), "rel": ("obj", "att"), "cap": ("obj", "att")},

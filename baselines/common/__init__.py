@@ -1,0 +1,1 @@
+"""What networks with a head per task share."""

@@ -1,0 +1,163 @@
+"""The heads: from what a trunk sees to the outputs of a task, one for each form of outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from baselines.common.trunk import Plan, Seen
+from pmn_cl.errors import UserError
+from pmn_cl.modules.caption import END, LONGEST, START
+from pmn_cl.modules.counter import Counter
+from pmn_cl.modules.layers import SoftAttention
+from pmn_cl.modules.runtime.environment import Environment
+from pmn_cl.tasks.base import FORMS, Task
+
+OUT_OF_REACH = -1e4  # the logit of padding: no chance, yet finite for who squares it
+_SHARP = 5.0  # of the layer after the counter, at first, as in M_cnt
+
+Teacher = Mapping[str, Tensor] | None
+
+
+class Head(nn.Module):
+    """Turns what was seen into outputs."""
+
+    def __init__(self, plan: Plan, outputs: int) -> None:
+        super().__init__()
+
+    def forward(self, seen: Seen, env: Environment, teacher: Teacher = None) -> Tensor:
+        """Return the outputs that the task's loss takes."""
+        raise NotImplementedError
+
+
+class RegionHead(Head):
+    """Scores of each region (B, N, outputs): classes or labels."""
+
+    def __init__(self, plan: Plan, outputs: int) -> None:
+        super().__init__(plan, outputs)
+        self.scores = nn.Linear(plan.width, outputs)
+
+    def forward(self, seen: Seen, env: Environment, teacher: Teacher = None) -> Tensor:
+        """Classify every region by itself."""
+        scores: Tensor = self.scores(seen.regions)
+        return scores
+
+
+class PointingHead(Head):
+    """Which region (B, N) is meant."""
+
+    def __init__(self, plan: Plan, outputs: int) -> None:
+        super().__init__(plan, outputs)
+        self.point = SoftAttention(plan.width, plan.width, plan.attention)
+
+    def forward(self, seen: Seen, env: Environment, teacher: Teacher = None) -> Tensor:
+        """Attend over the regions once more, with the query as what it is about has changed it."""
+        logits: Tensor = self.point(seen.query + seen.fused, seen.regions)
+        return logits.masked_fill(~env.mask, OUT_OF_REACH)
+
+
+class SentenceHead(Head):
+    """Words (B, T, words): a GRU that attends over the regions after each word it heard."""
+
+    def __init__(self, plan: Plan, outputs: int) -> None:
+        super().__init__(plan, outputs)
+        self.start = nn.Linear(plan.width, plan.width)
+        self.words = nn.Embedding(outputs, plan.sizes.word, padding_idx=0)
+        self.gru = nn.GRU(plan.sizes.word, plan.width, batch_first=True)
+        self.look = SoftAttention(plan.width, plan.width, plan.attention)
+        self.speak = nn.Linear(2 * plan.width, outputs)
+
+    def forward(self, seen: Seen, env: Environment, teacher: Teacher = None) -> Tensor:
+        """Follow the teacher's sentence, or tell one, the likeliest word each time."""
+        state = self.start(seen.fused).tanh()
+        projected = self.look.project(seen.regions)
+        if teacher is None:
+            return self._tell(state, projected, seen.regions, env)
+        heard = pad(teacher["words"], (1, -1), value=START)
+        states, _ = self.gru(self.words(heard), state[None])
+        return self._words(states, projected, seen.regions, env)
+
+    def _words(
+        self, states: Tensor, projected: Tensor, regions: Tensor, env: Environment
+    ) -> Tensor:
+        """Return the scores of the words (B, T, words) after each state (B, T, width)."""
+        keys = self.look.f(states) * self.look.z.weight  # as SoftAttention.compare, for all T
+        logits = keys @ projected.transpose(1, 2) + self.look.z.bias  # (B, T, N)
+        found = logits.masked_fill(~env.mask[:, None], -torch.inf).softmax(2) @ regions
+        scores: Tensor = self.speak(torch.cat([states, found], dim=2))
+        return scores
+
+    def _tell(self, state: Tensor, projected: Tensor, regions: Tensor, env: Environment) -> Tensor:
+        word = env.mask.new_full((len(env), 1), START, dtype=torch.long)
+        ended = env.mask.new_zeros(len(env))
+        told, hidden = [], state[None]
+        for _ in range(LONGEST):
+            states, hidden = self.gru(self.words(word), hidden)
+            scores = self._words(states, projected, regions, env)[:, 0]
+            told.append(scores.masked_fill(ended[:, None], 0))
+            word = scores.argmax(1, keepdim=True)
+            ended = ended | (word[:, 0] == END)
+            if bool(ended.all()):
+                break
+        spoken = torch.stack(told, dim=1)
+        return pad(spoken, (0, 0, 0, LONGEST - spoken.shape[1]))
+
+
+class CountHead(Head):
+    """How many (B, counts): Zhang et al.'s counter on the attention, beside what was fused."""
+
+    def __init__(self, plan: Plan, outputs: int) -> None:
+        super().__init__(plan, outputs)
+        self.counter = Counter(outputs - 1)
+        self.counted = nn.Linear(outputs, outputs)
+        self.fused = nn.Linear(plan.width, outputs)
+        with torch.no_grad():
+            self.counted.weight.copy_(_SHARP * torch.eye(outputs))
+
+    def forward(self, seen: Seen, env: Environment, teacher: Teacher = None) -> Tensor:
+        """Count what is attended to."""
+        attention = seen.attention.masked_fill(~env.mask, -torch.inf)
+        boxes = env.boxes.masked_fill(~env.mask[:, :, None], 0)
+        counted = self.counter(boxes.transpose(1, 2), attention)
+        logits: Tensor = self.counted(counted) + self.fused(seen.fused)
+        return logits
+
+
+class AnswerHead(Head):
+    """Any of some answers (B, answers)."""
+
+    def __init__(self, plan: Plan, outputs: int) -> None:
+        super().__init__(plan, outputs)
+        self.think = nn.Linear(plan.width, plan.width)
+        self.answer = nn.Linear(plan.width, outputs)
+        nn.init.constant_(self.answer.bias, plan.answer_bias)
+
+    def forward(self, seen: Seen, env: Environment, teacher: Teacher = None) -> Tensor:
+        """Answer from what was fused."""
+        logits: Tensor = self.answer(self.think(seen.fused).relu())
+        return logits
+
+
+HEADS: dict[str, type[Head]] = {
+    "class": RegionHead,
+    "labels": RegionHead,
+    "pointing": PointingHead,
+    "sentence": SentenceHead,
+    "count": CountHead,
+    "answer": AnswerHead,
+}
+
+
+def head_for(task: Task, plan: Plan) -> Head:
+    """Return a head for the form of a task's outputs."""
+    if task.form not in HEADS:
+        said = f"has the form {task.form!r}" if task.form else "does not say its `form`"
+        raise UserError(
+            f"the task {task.name!r} {said}: a network with a head per task needs one of "
+            f"{', '.join(FORMS)}"
+        )
+    outputs = plan.shape.count(task.outputs) if task.outputs is not None else 0
+    return HEADS[task.form](plan, outputs)

@@ -1,0 +1,139 @@
+"""A network that answers several tasks, and the strategy that trains one task after another on it.
+
+What a subclass adds is how its parts are put together: ``add`` and ``answer``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from baselines.common.trunk import WIDTHS, Plan
+from baselines.options import HeadsOptions
+from pmn_cl.errors import UserError
+from pmn_cl.modules.library.word_vectors import start_words
+from pmn_cl.modules.runtime.environment import Environment
+from pmn_cl.modules.runtime.trace import Trace
+from pmn_cl.modules.sizes import DEPARTURES, SIZES, WorldShape
+from pmn_cl.strategy.base import Lesson
+from pmn_cl.tasks.base import Task
+from strategies.loop import TaskTemplate, mixes_tasks
+
+
+class MixedOutputs(NamedTuple):
+    """Outputs of a batch that mixes tasks: which samples, and the outputs of their task."""
+
+    parts: list[tuple[Tensor, Tensor]]
+
+
+class HeadsNetwork(nn.Module, ABC):
+    """A network with a head per task."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self.plan = plan
+        self.tasks: dict[str, Task] = {}  # learned so far
+        self._names: dict[int, str] = {}  # of tasks, by label
+
+    @abstractmethod
+    def grow(self, task: Task) -> None:
+        """Add what a new task needs."""
+
+    @abstractmethod
+    def answer(self, env: Environment, task: Task, teacher: Mapping[str, Tensor] | None) -> Tensor:
+        """Return the outputs of a task."""
+
+    def add(self, lesson: Lesson) -> None:
+        """Get ready for a task, once."""
+        if lesson.task.name not in self.tasks:
+            self.tasks[lesson.task.name] = lesson.task
+            self._names[lesson.task_label] = lesson.task.name
+            self.grow(lesson.task)
+
+    def forward(
+        self,
+        x: Any,
+        task: str | None = None,
+        *,
+        teacher: Mapping[str, Tensor] | None = None,
+        trace: Trace | None = None,
+    ) -> Tensor | MixedOutputs:
+        """Return the outputs of a task, or of every task in a batch that brings its targets."""
+        if task is None and mixes_tasks(x):
+            return self._mixed(x)
+        if task is None:  # as plugins of Avalanche's call it
+            if "y" not in x:
+                raise UserError(
+                    "the batch has no task label: give the network a task, or targets in x['y']"
+                )
+            task, teacher = self._names[int(x["y", "task"][0])], x["y"]
+        if task not in self.tasks:
+            known = ", ".join(self.tasks) or "none"
+            raise UserError(f"task {task!r} was not learned; learned: {known}")
+        return self.answer(Environment.of(x, task=task), self.tasks[task], teacher)
+
+    def _mixed(self, x: Any) -> MixedOutputs:
+        samples = x.unbind(0)
+        labels = torch.tensor([int(sample["y", "task"]) for sample in samples])
+        parts = []
+        for label in sorted(set(labels.tolist())):
+            rows = (labels == label).nonzero().squeeze(1)
+            output = self(torch.stack([samples[int(row)] for row in rows]))
+            parts.append((rows, output))
+        return MixedOutputs(parts)
+
+
+class HeadsStrategy(TaskTemplate):
+    """Trains a network with a head per task on one task after another."""
+
+    Options = HeadsOptions
+    kind: ClassVar[type[HeadsNetwork]]
+
+    def __init__(self, *, options: HeadsOptions | None = None, **given: Any) -> None:
+        self.options = options or self.Options()
+        # What is to be seen is known with the first lesson, which makes the network.
+        super().__init__(network=nn.Module(), settings=self.options.settings(), **given)
+
+    @property
+    def network(self) -> Any:
+        """Return the network, which the first lesson makes."""
+        if not isinstance(self.model, HeadsNetwork):
+            raise UserError("nothing was learned yet")
+        return self.model
+
+    def prepare(self, lesson: Lesson) -> None:
+        """Add what the task needs."""
+        if not isinstance(self.model, HeadsNetwork):
+            self.model: nn.Module = self.make_network(plan_of(self.options, lesson))
+        known = set(self.network.modules())
+        self.network.add(lesson)
+        for part in set(self.network.modules()) - known:
+            start_words(part, lesson.samples.store)
+
+    def make_network(self, plan: Plan) -> HeadsNetwork:
+        """Return the network before its first task."""
+        return self.kind(plan)
+
+    def predict(self, lesson: Lesson) -> Any:
+        """Answer all samples of a split."""
+        if not isinstance(self.model, HeadsNetwork):
+            raise UserError(f"task {lesson.task.name!r} was not learned; learned: none")
+        return super().predict(lesson)
+
+
+def plan_of(options: HeadsOptions, lesson: Lesson) -> Plan:
+    """Return how large the parts are, and what they are over."""
+    store = lesson.samples.store
+    region = store.table(lesson.samples.split, "scenes")["regions"].shape[2]
+    sizes = SIZES[options.size]
+    return Plan(
+        WorldShape(region, store.names),
+        sizes,
+        options.width or WIDTHS[options.size],
+        options.attention or sizes.attention,
+        DEPARTURES[options.size].answer_bias,
+    )

@@ -1,0 +1,1 @@
+"""The worlds that come with pmn-bench."""

@@ -1,0 +1,1 @@
+"""Visual Genome: objects, attributes, relations, and counting questions made of them."""

@@ -1,0 +1,1 @@
+"""VQA 2.0: questions and answers."""

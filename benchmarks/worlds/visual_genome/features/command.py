@@ -1,0 +1,20 @@
+"""The command ``pmn-bench prepare features``, as people see it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmarks.worlds.visual_genome.features.preparing import prepare_features
+from benchmarks.worlds.visual_genome.features.request import Request
+from pmn_cl.console import show_progress
+
+
+def features_command(out: Path, **given: Any) -> None:
+    """Prepare features and say what was kept, what was not, and the digest."""
+    store = prepare_features(Request(**given), out, show_progress, click.echo)
+    for line in store.header["lines"]:
+        click.echo(line)
+    click.echo(f"{store.path}: {store.path.stat().st_size:,} bytes, digest {store.digest}")

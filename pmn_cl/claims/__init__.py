@@ -1,0 +1,1 @@
+"""The paper's claims, the rule by which results decide them, and their table."""

@@ -1,0 +1,185 @@
+"""What results are judged by: values for each seed, and one rule for every claim. No torch here.
+
+A claim says that one value is above another: a module above its base, the gain at 5% above that
+at 1%. Values are paired by seed (same world, same split, same fraction). The rule is `RULE`; the
+claims are in `claims`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, TypeAlias
+
+from pmn_cl.claims.evidence import Evidence, Measure
+from pmn_cl.results.result import Result
+from pmn_cl.results.statistics import Interval, Paired, holm, interval, paired
+
+RULE = """\
+A claim holds where the 95% interval (Student's t) of the difference, paired by seed, lies above 0,
+and does not hold where it does not: "within chance" says that the interval includes 0, "the other
+way" that it lies below. With fewer than 3 common seeds (n) there is not enough data. A claim of
+several differences holds where each does; the weakest is shown. "No forgetting" holds where no
+score changed in any run, and one that did is enough against it. p is of the paired t-test, Holm
+is p corrected over all claims of the split; "not after Holm" says that this p is above 0.05.
+Normalised averages count the constant answer as 0 and joint training as 1. Grades are paired by
+judge."""
+
+NEEDED = 3  # seeds: fewer say nothing about chance
+SPLITS = ("test", "novel")
+
+Verdict = Literal["holds", "does not hold", "not enough data"]
+
+# --- what there is to judge by -----------------------------------------------------------
+
+
+# --- the rule ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What came of a check on one split."""
+
+    verdict: Verdict
+    note: str
+    shown: str  # what the numbers are of
+    higher: Interval | None = None  # what should be above
+    lower: Interval | None = None  # and what below
+    difference: Paired | None = None
+    holm: float | None = None  # the p-value, corrected over all claims of the split
+    parts: tuple[Finding, ...] = ()  # where there are several
+
+
+Check: TypeAlias = Callable[[Evidence, str], Finding]
+
+
+def above(higher: Measure, lower: Measure) -> Check:
+    """Check that one value is above another, seed by seed."""
+
+    def check(evidence: Evidence, split: str) -> Finding:
+        ours, theirs = higher.values(evidence, split), lower.values(evidence, split)
+        shown = f"{higher.label} > {lower.label}"
+        pair = paired(ours, theirs)
+        common = sorted(ours.keys() & theirs.keys())
+        sides = [
+            interval([side[seed] for seed in common]) if common else None for side in (ours, theirs)
+        ]
+        missing = [side for side, some in ((higher, ours), (lower, theirs)) if not some]
+        verdict, note = _verdict(pair)
+        if missing:
+            note = missing[0].absent or f"nothing of {', '.join(side.label for side in missing)}"
+        return Finding(verdict, note, shown, sides[0], sides[1], pair)
+
+    return check
+
+
+def _verdict(pair: Paired | None) -> tuple[Verdict, str]:
+    """Apply the rule to one difference; say in a word or two why."""
+    if pair is None or pair.seeds < NEEDED:
+        return "not enough data", f"{pair.seeds if pair else 0} in common, {NEEDED} needed"
+    _, low, high = pair.difference
+    if low is not None and low > 0:
+        return "holds", ""
+    return "does not hold", "the other way" if high is not None and high < 0 else "within chance"
+
+
+def every(*checks: Check) -> Check:
+    """Check that each of several differences is there; the weakest stands for them."""
+
+    def check(evidence: Evidence, split: str) -> Finding:
+        parts = tuple(sorted((part(evidence, split) for part in checks), key=_strength))
+        weakest = parts[0]
+        failed = [part.shown for part in parts if part.verdict == "does not hold"]
+        if failed:
+            note = f"not: {'; '.join(failed)}"
+        elif weakest.verdict == "not enough data":
+            note = weakest.note
+        else:
+            note = f"least: {weakest.shown}"
+        return replace(weakest, note=note, parts=parts)
+
+    return check
+
+
+def _strength(finding: Finding) -> tuple[int, float]:
+    """Order findings: what fails before what is missing before what holds, then by certainty."""
+    order: tuple[Verdict, ...] = ("does not hold", "not enough data", "holds")
+    at = order.index(finding.verdict)
+    difference = finding.difference.difference if finding.difference else None
+    if difference is None or difference.high is None:
+        return at, 0.0
+    half = max(difference.high - difference.mean, 1e-12)  # seeds may agree to the last digit
+    return at, difference.mean / half
+
+
+def unchanged(evidence: Evidence, split: str) -> Finding:
+    """Check that no score of PMN ever changes after its task was learned, in any run.
+
+    But for those in which modules are fine-tuned, which is another claim.
+    """
+    frozen = [
+        (run.seed, change)
+        for run in evidence.results
+        if run.strategy == "pmn" and not run.options.get("finetune")
+        if (change := _largest_change(run, split)) is not None
+    ]
+    shown = "largest change of a score"
+    if not frozen:
+        return Finding("not enough data", "nothing of pmn after a second task", shown)
+    seeds = sorted({seed for seed, _ in frozen})
+    largest = interval([max(change for of, change in frozen if of == seed) for seed in seeds])
+    changed = sum(change > 0 for _, change in frozen)
+    note = f"changed in {changed} of {len(frozen)} runs" if changed else f"0 in {len(frozen)} runs"
+    verdict: Verdict = "does not hold" if changed else "holds"
+    if not changed and len(seeds) < NEEDED:
+        verdict, note = "not enough data", f"{note}; {len(seeds)} seeds, {NEEDED} needed"
+    return Finding(verdict, note, shown, difference=Paired(largest, len(seeds), None))
+
+
+def _largest_change(run: Result, split: str) -> float | None:
+    """Return by how much a score differs at most from that right after learning its task."""
+    matrix = run.matrix(split)
+    later = [(row[j], matrix[j][j]) for i, row in enumerate(matrix) for j in range(i)]
+    known = [abs(now - then) for now, then in later if now is not None and then is not None]
+    return max(known) if known and len(known) == len(later) else None
+
+
+# --- claims ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is claimed, where, with which numbers, and how to check it."""
+
+    name: str
+    statement: str
+    where: str  # table or section
+    paper: str  # percent, but for CIDEr and grades; what should be lower comes first
+    check: Check
+
+
+class Judged(NamedTuple):
+    """A claim and what came of it on a split."""
+
+    claim: Claim
+    split: str
+    finding: Finding
+
+
+def judge(evidence: Evidence, claims: Sequence[Claim]) -> list[Judged]:
+    """Check all claims on each split, with p-values corrected over the claims of the split."""
+    judged = []
+    for split in SPLITS:
+        findings = [claim.check(evidence, split) for claim in claims]
+        corrected = holm([found.difference.p if found.difference else None for found in findings])
+        for claim, found, p in zip(claims, findings, corrected, strict=True):
+            judged.append(Judged(claim, split, _corrected(found, p)))
+    return judged
+
+
+def _corrected(finding: Finding, p: float | None) -> Finding:
+    """Return the finding with its corrected p-value; say where that changes what to think."""
+    note = finding.note
+    if finding.verdict == "holds" and p is not None and p > 0.05:
+        note = f"not after Holm; {note}" if note else "not after Holm"
+    return replace(finding, note=note, holm=p)

@@ -1,0 +1,234 @@
+"""What reads a folder of results."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pmn_cl.cli.options import results_folder, seed_type
+from pmn_cl.console import console, status
+from pmn_cl.errors import UserError
+
+if TYPE_CHECKING:
+    from pmn_cl.mlflow_mirror.mirror import Mirrored
+
+
+def _only_some(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command on results leave some of them out."""
+    states = click.Choice(["completed", "failed", "interrupted", "running"])
+    this = "Only this one (repeatable)."
+    for option in (
+        click.option("--status", "statuses", multiple=True, type=states, help=this),
+        click.option("--fraction", "fractions", multiple=True, type=float, help=f"Percent. {this}"),
+        click.option("--seed", "seeds", multiple=True, type=seed_type, help=this),
+        click.option("--strategy", "strategies", multiple=True, help=this),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command("results", short_help="What is in a folder of results.")
+@results_folder
+@_only_some
+@click.option("--json", "as_json", is_flag=True, help="A list of objects, for programs.")
+def list_results(folder: Path, as_json: bool, **some: Any) -> None:
+    """Say what runs are in FOLDER, how they ended, and what they scored on test."""
+    import json
+
+    from pmn_cl.results.result import chosen, no_collecting, read_results
+    from pmn_cl.results.table import closing_table
+    from pmn_cl.studies.run import listed
+
+    with no_collecting():
+        found = chosen(read_results(folder), **some)
+        if as_json:
+            click.echo(json.dumps([listed(result) for result in found], indent=1))
+        else:
+            console().print(closing_table(found))
+
+
+@click.command(short_help="Strategies side by side, with intervals.")
+@results_folder
+@_only_some
+@click.option("--split", default="test", show_default=True, help="test or novel.")
+@click.option("--reference", help="Show differences to this strategy, paired by seed.")
+@click.option(
+    "--save",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also write the table to this file: .csv, .md or .tex (repeatable).",
+)
+def compare(
+    folder: Path, split: str, reference: str | None, save: tuple[Path, ...], **some: Any
+) -> None:
+    """Compare the strategies in FOLDER: means over seeds with their 95% intervals.
+
+    The normalised average counts the constant answer as 0 and joint training as 1; transfer over
+    scratch is against `independent`; both where those runs are there.
+    """
+    from rich.table import Table
+
+    from pmn_cl.results import compare as comparing
+    from pmn_cl.results.result import chosen, read_results
+
+    every = chosen(read_results(folder), **some)
+    results = comparing.of_streams(every) or every
+    splits = sorted({name for result in results for name in result.scores})
+    if split not in splits:
+        raise UserError(f"--split {split}: the results have {', '.join(splits) or 'none'}")
+    for path in save:
+        if path.suffix[1:] not in comparing.FORMATS:
+            known = ", ".join(f".{form}" for form in comparing.FORMATS)
+            raise UserError(f"--save {path}: expected a name that ends in {known}")
+    found = comparing.compare(results, split=split, reference=reference)
+    table = Table(box=None, header_style="bold")
+    for title in comparing.columns(found):
+        table.add_column(title)
+    for row in comparing.rows(found):
+        table.add_row(*row)
+    wide = console()
+    wide.width = max(wide.width, 260) if not sys.stdout.isatty() else wide.width
+    wide.print(table)
+    wide.print(comparing.note(found))
+    if left_out := len(every) - len(results):
+        wide.print(f"{left_out} runs of sweep and ablate are not in this table")
+    wide.print(f"in MLflow: pmn-bench ui {folder}", soft_wrap=True)
+    for path in save:
+        path.write_text(comparing.FORMATS[path.suffix[1:]](found), "utf-8")
+        click.echo(f"wrote {path}")
+
+
+@click.command(short_help="Join folders of results into one.")
+@click.argument(
+    "folders",
+    nargs=-1,
+    required=True,
+    metavar="FOLDER...",
+    type=click.Path(path_type=Path, file_okay=False),
+)
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The new folder.",
+)
+@click.option("--strict", is_flag=True, help="Refuse what is broken or unfinished, too.")
+@click.option("--allow-tasks", is_flag=True, help="Take other tasks: a sweep and an ablation, ….")
+@click.option("--allow-versions", is_flag=True, help="Take results of other torch, numpy, ….")
+@click.option("--allow-revisions", is_flag=True, help="Take results of other or changed code.")
+def merge(folders: tuple[Path, ...], out: Path, strict: bool, **allow: bool) -> None:
+    """Join FOLDERs of results, from several machines or labs, into a new one.
+
+    Other data, streams, tasks, budgets, packages or code are refused by name, before anything is
+    written. A run that is in two folders is taken once where both came to the same. What is broken
+    or unfinished is left out.
+    """
+    from pmn_cl.results.merge import merge_command
+
+    allowed = {flag.removeprefix("allow_") for flag, given in allow.items() if given}
+    sys.exit(merge_command(folders, out, console=console(), strict=strict, allowed=allowed))
+
+
+@click.command(short_help="Which of the paper's claims hold for a folder of results.")
+@results_folder
+@click.option("--strict", is_flag=True, help="Exit with 1 where a claim does not hold.")
+@click.option("--json", "as_json", is_flag=True, help="An object, for programs.")
+@click.option(
+    "--save",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Also write the tables to this file: .md.",
+)
+def claims(folder: Path, **asked: Any) -> None:
+    """Check every claim of the paper on the results of run, ablate and sweep in FOLDER.
+
+    A claim is a difference, paired by seed, on test and on novel compositions for themselves. It
+    holds where the 95% interval (Student's t) lies above 0; it does not hold where the interval
+    includes 0 ("within chance") or lies below; fewer than 3 common seeds are not enough data.
+    p-values are corrected by Holm's method over all claims of a split.
+
+    FOLDER may have a file FROZEN, which begins with the commit at which the settings were frozen,
+    and judgements.json, the mean grades by judge of a human evaluation.
+
+    Exits with 0 whatever holds.
+    """
+    from pmn_cl.claims.table import claims_command
+
+    sys.exit(claims_command(folder, console=console(), **asked))
+
+
+@click.command(short_help="Mirror a folder of results in MLflow.")
+@results_folder
+@click.option(
+    "--tracking",
+    envvar="MLFLOW_TRACKING_URI",
+    help="MLflow's tracking URI.  [default: $MLFLOW_TRACKING_URI, else FOLDER/mlflow.db]",
+)
+def sync(folder: Path, tracking: str | None) -> None:
+    """Bring MLflow up to what FOLDER holds; what is there already is left alone.
+
+    A run of the stream is the parent, each result a child, with experiences as steps. Exits with
+    1 where MLflow does not answer.
+    """
+    from pmn_cl.mlflow_mirror.mirror import default_uri, is_local
+
+    found = _mirror(folder, tracking)
+    place = tracking or default_uri(folder)
+    click.echo(f"{len(found.written)} of {len(found.runs)} runs were new or had changed")
+    click.echo(f"MLflow: {place}, experiment {found.experiment}")
+    if is_local(tracking):
+        click.echo(f"pmn-bench ui {folder} shows it")
+
+
+def _mirror(folder: Path, tracking: str | None) -> Mirrored:
+    """Mirror a folder; leave with 1 where MLflow cannot be reached."""
+    from pmn_cl.mlflow_mirror.mirror import NoMirrorError, check_uri
+    from pmn_cl.mlflow_mirror.mirror import sync as mirror
+    from pmn_cl.results.result import read_results
+
+    check_uri(tracking)
+    read_results(folder)  # refuse what is no folder of results before MLflow is started
+    try:
+        with status("mirroring (importing MLflow takes some seconds)"):
+            return mirror(folder, tracking)
+    except NoMirrorError as error:
+        click.echo(f"pmn-bench: {error}", err=True)
+        sys.exit(1)
+
+
+@click.command(short_help="MLflow's pages on a folder of results.")
+@results_folder
+@click.option("--port", type=click.IntRange(1, 65535), help="[default: 5000, or any that is free]")
+@click.option("--no-browser", is_flag=True, help="Only print the addresses.")
+def ui(folder: Path, port: int | None, no_browser: bool) -> None:
+    """Serve MLflow's own pages on FOLDER, for this machine alone, and open the comparison.
+
+    The mirror is brought up to date first. Ctrl-C ends the server.
+    """
+    import signal
+    import webbrowser
+
+    from pmn_cl.mlflow_mirror.server import server
+    from pmn_cl.studies.run import mirror_links
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the server must not outlive us
+    found = _mirror(folder, None)
+    with ExitStack() as until_the_end:
+        with status("starting MLflow's server (10 to 20 seconds)"):
+            address, process = until_the_end.enter_context(server(folder, port))
+        shown = mirror_links(found, address)
+        for title, link in shown:
+            click.echo(f"{title:<26}{link}")
+        click.echo("Ctrl-C ends the server.")
+        if not no_browser and shown:
+            webbrowser.open(shown[0][1])
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            return
+        click.echo(f"pmn-bench: MLflow's server has ended by itself, with {code}", err=True)
+        sys.exit(1)

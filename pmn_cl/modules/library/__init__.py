@@ -1,0 +1,1 @@
+"""Learned modules in files: cards, the cache that runs share, word vectors."""

@@ -1,0 +1,1 @@
+"""What modules run on: the environment they see, a memory, traces, the network that owns them."""

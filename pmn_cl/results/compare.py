@@ -1,0 +1,272 @@
+"""Strategies side by side, from results alone: means over seeds, intervals, paired differences.
+
+Raw averages mix units (accuracy, mAP, CIDEr-D). Where a stream has joint training, the normalised
+average does not: 0 is the constant answer, 1 what joint training reaches. No torch here.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pmn_cl.errors import UserError, did_you_mean
+from pmn_cl.results import scores
+from pmn_cl.results.low_data import VARIANT as SWEPT
+from pmn_cl.results.result import Result
+from pmn_cl.results.statistics import Interval, Paired, holm, interval, paired
+from pmn_cl.studies.ablation import RUNGS
+
+JOINT, SCRATCH = "hard_sharing_joint", "independent"
+_SINGLE = "one seed: no interval"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A strategy over its seeds."""
+
+    name: str
+    seeds: list[int]
+    tasks: dict[str, Interval | None]  # after the whole stream
+    measures: dict[str, Interval | None]
+    parameters: int
+    cpu_seconds: float
+    below_constant: list[str]  # tasks that were not above it right after they were learned
+    against: Paired | None  # the reference's average
+    p: float | None  # of that, corrected over the table
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A table of strategies on one split."""
+
+    split: str
+    tasks: list[str]
+    constant: list[float | None]
+    reference: str | None
+    lines: list[Line]
+
+
+def of_streams(results: Sequence[Result]) -> list[Result]:
+    """Leave out the runs of sweeps and ablations, which have tables of their own."""
+    return [r for r in results if r.variant != SWEPT and r.variant not in RUNGS]
+
+
+def compare(
+    results: Sequence[Result], *, split: str = "test", reference: str | None = None
+) -> Comparison:
+    """Return the strategies of completed runs, in the order in which they first come."""
+    done = [result for result in results if result.status == "completed"]
+    if not done:
+        raise UserError("no run is completed: nothing to compare")
+    if any(r.tasks != done[0].tasks or r.data != done[0].data for r in done):
+        raise UserError("the results are of different streams or data, and cannot be compared")
+    groups: dict[str, list[Result]] = {}
+    for result in done:
+        groups.setdefault(result.name, []).append(result)
+    for name, some in groups.items():
+        if len({r.seed for r in some}) < len(some) or len({_settings(r) for r in some}) > 1:
+            raise UserError(
+                f"{name!r} was run with several settings here (options, fraction, budget or "
+                "tasks): they cannot be averaged; give each a variant, or a folder of its own"
+            )
+    if len({(r.fraction, r.budget) for r in done}) > 1:
+        raise UserError("the results have different fractions or budgets, and cannot be compared")
+    if reference is not None and reference not in groups:
+        known = ", ".join(groups)
+        raise UserError(f"no runs of {reference!r}, only {known}{did_you_mean(reference, groups)}")
+    theirs = _averages(groups[reference], split) if reference is not None else {}
+    pairs = {
+        name: paired(_averages(some, split), theirs) if name != reference else None
+        for name, some in groups.items()
+    }
+    known_p = [pair.p if pair is not None else None for pair in pairs.values()]
+    corrected = dict(zip(groups, holm(known_p), strict=True))
+    lines = [
+        _line(name, some, split, groups, pairs[name], corrected[name])
+        for name, some in groups.items()
+    ]
+    return Comparison(split, done[0].tasks, done[0].constant[split], reference, lines)
+
+
+def _settings(result: Result) -> str:
+    given = {"options": result.options, "spec": result.spec, "threads": result.threads}
+    return json.dumps({**given, "fraction": result.fraction, "budget": result.budget})
+
+
+def _averages(some: Sequence[Result], split: str) -> dict[int, float]:
+    found = {result.seed: result.summary(split)["average"] for result in some}
+    return {seed: value for seed, value in found.items() if value is not None}
+
+
+def _line(
+    name: str,
+    some: Sequence[Result],
+    split: str,
+    groups: dict[str, list[Result]],
+    against: Paired | None,
+    p: float | None,
+) -> Line:
+    first = some[0]
+    last = {
+        task: _interval([r.matrix(split)[-1][j] for r in some])
+        for j, task in enumerate(first.tasks)
+    }
+    measures = {
+        measure: _interval([r.summary(split)[measure] for r in some])
+        for measure in ("average", "forgetting", "bwt", "fwt")
+    }
+    joint = {r.seed: r.matrix(split)[-1] for r in groups.get(JOINT, [])}
+    measures["normalised average"] = _interval(
+        [
+            scores.normalised_average(r.matrix(split), r.constant[split], joint[r.seed])
+            for r in some
+            if r.seed in joint
+        ]
+    )
+    scratch = {r.seed: _diagonal(r, split) for r in groups.get(SCRATCH, [])}
+    measures["transfer over scratch"] = _interval(
+        [
+            scores.transfer_over_scratch(r.matrix(split), scratch[r.seed])
+            for r in some
+            if r.seed in scratch and len(r.scores[split]) == len(r.tasks)
+        ]
+    )
+    return Line(
+        name,
+        sorted(r.seed for r in some),
+        last,
+        measures,
+        first.parameters["total"][-1],
+        sum(sum(c.cpu_seconds for c in r.costs) for r in some) / len(some),
+        _not_above_constant(some, split),
+        against,
+        p,
+    )
+
+
+def _diagonal(result: Result, split: str) -> list[float | None]:
+    return [row[j] for j, row in enumerate(result.matrix(split))]
+
+
+def _not_above_constant(some: Sequence[Result], split: str) -> list[str]:
+    """Return the tasks whose mean right after learning is not above the constant answer."""
+    if some[0].strategy == "constant":
+        return []
+    found = []
+    for j, task in enumerate(some[0].tasks):
+        rows = [r.scores[split] for r in some]
+        fresh = [row[min(j, len(row) - 1)][j] for row in rows]
+        values = [value for value in fresh if value is not None]
+        floor = some[0].constant[split][j]
+        if values and floor is not None and sum(values) / len(values) <= floor:
+            found.append(task)
+    return found
+
+
+def _interval(values: Sequence[float | None]) -> Interval | None:
+    known = [value for value in values if value is not None]
+    return interval(known) if known and len(known) == len(values) else None
+
+
+# --- as text -----------------------------------------------------------------------------
+
+_MEASURES = ("average", "normalised average", "forgetting", "transfer over scratch")
+
+
+def columns(comparison: Comparison) -> list[str]:
+    """Return the titles of the table."""
+    against = [f"over {comparison.reference}", "p"] if comparison.reference else []
+    return [
+        *("strategy", "seeds", *comparison.tasks, *_MEASURES, *against),
+        *("parameters", "CPU-s", "not above the constant"),
+    ]
+
+
+def rows(comparison: Comparison) -> list[list[str]]:
+    """Return the table: the constant answer first, then a row for each strategy."""
+    floor = ["constant answer", "", *(_number(v) for v in comparison.constant)]
+    floor += [""] * (len(columns(comparison)) - len(floor))
+    return [floor, *(_row(comparison, line) for line in comparison.lines)]
+
+
+def _row(comparison: Comparison, line: Line) -> list[str]:
+    against = []
+    if comparison.reference:
+        pair = line.against
+        against = ["" if pair is None else _spread(pair.difference, "+.3f"), _number(line.p)]
+    return [
+        line.name,
+        str(len(line.seeds)),
+        *(_spread(found) for found in line.tasks.values()),
+        *(_spread(line.measures[measure]) for measure in _MEASURES),
+        *against,
+        f"{line.parameters:,}",
+        f"{line.cpu_seconds:.0f}",
+        ", ".join(line.below_constant),
+    ]
+
+
+def _spread(found: Interval | None, form: str = ".3f") -> str:
+    if found is None:
+        return ""
+    if found.high is None:
+        return format(found.mean, form)
+    return f"{found.mean:{form}} ± {found.high - found.mean:.3f}"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def note(comparison: Comparison) -> str:
+    """Return what has to be said below the table."""
+    said = f"{comparison.split} split; mean ± half of the 95% interval over seeds (Student's t)"
+    if all(len(line.seeds) == 1 for line in comparison.lines):
+        said = f"{comparison.split} split; {_SINGLE}, and no claim"
+    if comparison.reference:
+        said += (
+            f"; differences of the average to {comparison.reference!r} are paired by seed, their "
+            "p-values corrected by Holm's method over this table"
+        )
+    return said
+
+
+def as_csv(comparison: Comparison) -> str:
+    """Return the table for spreadsheets."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([columns(comparison), *rows(comparison)])
+    return text.getvalue()
+
+
+def as_markdown(comparison: Comparison) -> str:
+    """Return the table for a README."""
+    titles = columns(comparison)
+    lines = [titles, ["---"] * len(titles), *rows(comparison)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{note(comparison)}\n"
+
+
+def as_latex(comparison: Comparison) -> str:
+    """Return the table for a paper (needs booktabs)."""
+    titles = columns(comparison)
+    body = [" & ".join(map(_tex, line)) + r" \\" for line in [titles, *rows(comparison)]]
+    form = "l" + "r" * (len(titles) - 1)
+    top, rest = body[0], body[1:]
+    lines = [rf"\begin{{tabular}}{{{form}}}", r"\toprule", top, r"\midrule", *rest]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", f"% {note(comparison)}"]) + "\n"
+
+
+def _tex(text: str) -> str:
+    for plain, tex in (("_", r"\_"), ("%", r"\%"), ("&", r"\&"), ("±", r"$\pm$")):
+        text = text.replace(plain, tex)
+    return text
+
+
+FORMATS: dict[str, Callable[[Comparison], str]] = {
+    "csv": as_csv,
+    "md": as_markdown,
+    "tex": as_latex,
+}

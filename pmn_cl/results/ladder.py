@@ -1,0 +1,68 @@
+"""The paper's ladders of modules, as tables of results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pmn_cl.results import paper
+from pmn_cl.results.result import Result
+from pmn_cl.results.statistics import Interval, Paired, interval, paired
+
+TABLES = {
+    "M_rel (Table 1)": ["M_rel0", "M_rel1"],
+    "M_cap (section 4.1)": ["M_cap0", "M_cap1"],
+    "M_cnt (Table 2)": ["M_cnt0", "M_cnt1", "M_cnt2"],
+    "M_vqa (Table 3)": [f"M_vqa{n}" for n in range(6)],
+    "More parameters": ["M_vqa0", "M_vqa0 matched"],
+    "Synthetic questions": ["M_cnt2", "M_cnt2 synthetic data"],
+    "More data": ["M_vqa1", "M_vqa1 extra data"],
+    "M_vqa5 otherwise": [
+        "M_vqa5",
+        *(
+            f"M_vqa5 {otherwise}"
+            for otherwise in (
+                *("equal gates", "random children", "shuffled children", "fine-tuned"),
+                *("[b, r]", "no [b, r]", "top-1", "top-2", "top-3"),
+            )
+        ),
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A rung of a table."""
+
+    name: str
+    score: Interval  # over seeds, on its last task
+    seeds: int
+    gain: Paired | None  # over the table's first rung
+    paper: str
+
+
+def tables(results: Sequence[Result], split: str = "test") -> dict[str, list[Line]]:
+    """Return the tables, as far as their rungs have been run."""
+    finals: dict[str, dict[int, float]] = {}
+    for result in results:
+        if result.status == "completed" and result.variant in {
+            rung for rungs in TABLES.values() for rung in rungs
+        }:
+            last = result.matrix(split)[-1][-1]
+            if last is not None:
+                finals.setdefault(result.variant, {})[result.seed] = last
+    return {
+        title: [
+            Line(
+                name,
+                interval(list(finals[name].values())),
+                len(finals[name]),
+                paired(finals[name], finals.get(names[0], {})) if name != names[0] else None,
+                paper.RUNGS.get(name, ""),
+            )
+            for name in names
+            if name in finals
+        ]
+        for title, names in TABLES.items()
+        if any(name in finals for name in names)
+    }

@@ -1,0 +1,299 @@
+"""The record of a run: what was run, how it scored, what it cost. No torch here.
+
+A ``result.json`` is written once, when a run ends, and never changed. What it says about scores
+is the matrix R[i][j] (task j after experience i); everything else about scores follows from it.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pmn_cl.errors import UserError, did_you_mean
+from pmn_cl.files import write_whole
+from pmn_cl.results import scores
+from pmn_cl.results.folder import RESULT
+
+VERSION: Literal[1] = 1
+SCHEMA = Path(__file__).with_name("result.schema.json")
+_MAKE_AGAIN = "move it away, and `pmn-bench run` makes it again"
+
+Row = list[float | None]
+
+
+class _Record(BaseModel):
+    """A part of the record. What stands below its fields becomes the schema's descriptions."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        ser_json_inf_nan="null",
+        use_attribute_docstrings=True,
+        json_schema_serialization_defaults_required=True,
+    )
+
+
+class Failure(_Record):
+    """What ended a run that was not completed."""
+
+    kind: str
+    """Of exception; `ProcessEnded` where the whole process did."""
+    message: str
+    """What went wrong, and what to do about it."""
+    traceback: str | None = None
+    """The file that holds it, beside the result."""
+
+
+class Asked(_Record):
+    """What a run was asked for, in the stream's own words: with `spec`, enough to run it again."""
+
+    options: dict[str, Any]
+    """Of the strategy, as given: a default that is spelt out may mean something else."""
+    matched: list[dict[str, Any]]
+    """What the stream says of the strategy that a `matched-` variant is to be as large as."""
+    judged_on: list[str]
+    """The splits that it was to be scored on, as far as the world has them."""
+    judged_at_end: bool
+    """Whether it was to be scored after the whole stream alone."""
+
+
+class Cost(_Record):
+    """What one experience took."""
+
+    learn_seconds: float
+    """Spent on learning."""
+    evaluate_seconds: float
+    """Spent on scoring all that was learned so far."""
+    cpu_seconds: float
+    """Of both, on all cores."""
+    learn_peak_bytes: int
+    """The most memory that the process had while it learned."""
+    evaluate_peak_bytes: int
+    """The most memory that the process had while it was judged."""
+    samples_seen: int
+    """So far in the run; a sample that is seen twice counts twice."""
+
+
+class Epoch(_Record):
+    """What was known of a task's training at the end of an epoch."""
+
+    step: int
+    """How many batches it had learned from."""
+    loss: float
+    """Of the last batch."""
+    score: float
+    """On validation."""
+
+
+class Result(_Record):
+    """One (stream, strategy, seed, variant) of a continual-learning benchmark, carried through
+    or not. Scores are the matrix R[i][j]: task j after experience i.
+    """
+
+    model_config = ConfigDict(title="Result of a pmn-bench run")
+
+    version: Literal[1] = VERSION
+    """Of this format."""
+    key: str
+    """The name of the run and of its folder: it changes with all that decides the result."""
+    status: Literal["completed", "failed", "interrupted", "running"]
+    """How it ended; an interrupted run goes on when it is run again, a failed one starts over."""
+    stream: str
+    """The name of the stream."""
+    strategy: str
+    """The name of the way of learning it."""
+    variant: str
+    """Tells apart several settings of one strategy; empty for the plain one."""
+    seed: int
+    """Of all chance in the run."""
+    fraction: float
+    """Percent of the training samples."""
+    budget: float
+    """Percent of the usual training."""
+    threads: int
+    """Of torch."""
+    device: str | None = None
+    """That it was computed on; null in records from before it was kept."""
+    options: dict[str, Any]
+    """Of the strategy, all of them."""
+    spec: dict[str, Any]
+    """World and tasks, as the stream has them."""
+    asked: Asked | None = None
+    """What else decides the result; null in records from before it was kept."""
+    tasks: list[str]
+    """In the order in which they are learned."""
+    metrics: list[str]
+    """The primary one of each task; higher is better."""
+    scores: dict[str, list[Row]]
+    """By split: R, with a row for each experience and a column for each task; null: not scored."""
+    secondary: dict[str, list[dict[str, dict[str, float]]]]
+    """By split: for each experience all metrics of each task learned so far."""
+    constant: dict[str, Row]
+    """By split: what the best constant answer scores on each task."""
+    samples: dict[str, list[int]]
+    """By split: the number of samples of each task."""
+    validation: dict[str, float]
+    """By task: the validation score of the epoch that was chosen."""
+    curves: dict[str, list[Epoch]] = Field(default_factory=dict)
+    """By task: how it was learned; nothing of what other runs had learned before."""
+    parameters: dict[Literal["total", "trainable"], list[int]]
+    """How many there are after each experience."""
+    costs: list[Cost]
+    """Of each experience."""
+    details: dict[str, float] = Field(default_factory=dict)
+    """What a strategy tells of itself."""
+    weights: list[str]
+    """Digests of all weights after each experience."""
+    data: str
+    """The digest of the world's store."""
+    versions: dict[str, str]
+    """Of what numbers may depend on: Python, torch, …"""
+    revision: str | None
+    """Of the code, where it is known; a `+` at its end says that files were changed."""
+    started: str
+    """When it began: ISO 8601, UTC."""
+    seconds: float
+    """Spent working; the time between two parts of a run that was cut off does not count."""
+    error: Failure | None = None
+    """Why it is not completed, where that is known."""
+
+    @property
+    def name(self) -> str:
+        """Return the strategy with its variant."""
+        return f"{self.strategy} ({self.variant})" if self.variant else self.strategy
+
+    def matrix(self, split: str = "test") -> list[Row]:
+        """Return R with a row for every experience, empty where none was measured."""
+        rows = self.scores.get(split, [])
+        empty: Row = [None] * len(self.tasks)
+        if len(rows) == len(self.tasks):
+            return rows
+        joint = len(rows) == 1 and self.status == "completed"
+        missing = [empty] * (len(self.tasks) - len(rows))
+        return [*missing, *rows] if joint else [*rows, *missing]
+
+    def summary(self, split: str = "test") -> dict[str, float | None]:
+        """Return the raw measures of a run."""
+        if not self.tasks:  # it ended before it knew what there is to learn
+            return dict.fromkeys(("average", "forgetting", "bwt", "fwt"))
+        matrix = self.matrix(split)
+        constant = self.constant.get(split, [None] * len(self.tasks))
+        return {
+            "average": scores.final_average(matrix),
+            "forgetting": scores.forgetting(matrix),
+            "bwt": scores.backward_transfer(matrix),
+            "fwt": scores.forward_transfer(matrix, constant),
+        }
+
+
+def write_result(result: Result, folder: Path) -> Path:
+    """Put a result in its place, whole or not at all."""
+    write_whole(folder / RESULT, result.model_dump_json(indent=1))
+    return folder / RESULT
+
+
+def read_result(path: Path) -> Result:
+    """Read a result; what is cut short, another run's, of another version or none is refused."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    try:
+        result = Result.model_validate_json(text, strict=True)
+    except ValidationError as error:
+        raise _no_result(path, text, error) from None
+    if "version" not in result.model_fields_set:
+        raise _other_version(path, None)
+    if result.key != (folder := path.absolute().parent.name):
+        raise UserError(
+            f"{path}: is the result of {result.key}, expected that of {folder}, like its folder; "
+            f"{_MAKE_AGAIN}"
+        )
+    return result
+
+
+def _no_result(path: Path, text: bytes, error: ValidationError) -> UserError:
+    """Return what is wrong with a file that is no result of this version."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return UserError(
+            f"{path}: is no whole result: it ends too early or is no JSON; {_MAKE_AGAIN}"
+        )
+    version = found.get("version") if isinstance(found, dict) else None
+    if version != VERSION:
+        return _other_version(path, version)
+    first = error.errors()[0]
+    where = ".".join(map(str, first["loc"]))
+    return UserError(f"{path}: is no result: {where}: {first['msg']}; {_MAKE_AGAIN}")
+
+
+def _other_version(path: Path, version: object) -> UserError:
+    return UserError(
+        f"{path}: is a result of version {version}, expected {VERSION}; "
+        f"read it with the pmn-bench that wrote it, or {_MAKE_AGAIN}"
+    )
+
+
+def read_results(folder: Path) -> list[Result]:
+    """Return the results of all runs in a folder, in the order of their keys."""
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder of results")
+    with no_collecting():
+        return [read_result(path) for path in sorted(folder.glob(f"*/{RESULT}"))]
+
+
+@contextmanager
+def no_collecting() -> Iterator[None]:
+    """Spare Python looking for garbage among thousands of records again and again: all are kept."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def chosen(
+    results: Sequence[Result],
+    *,
+    strategies: Collection[str] = (),
+    seeds: Collection[int] = (),
+    fractions: Collection[float] = (),
+    statuses: Collection[str] = (),
+) -> list[Result]:
+    """Return the results of some strategies (with or without variant), seeds, …; or of all."""
+    known = dict.fromkeys(name for result in results for name in (result.strategy, result.name))
+    for name in strategies:
+        if name not in known:
+            there = ", ".join(known) or "none"
+            raise UserError(f"no results of {name!r}, only of {there}{did_you_mean(name, known)}")
+    return [
+        result
+        for result in results
+        if (not strategies or {result.strategy, result.name} & {*strategies})
+        and (not seeds or result.seed in seeds)
+        and (not fractions or result.fraction in fractions)
+        and (not statuses or result.status in statuses)
+    ]
+
+
+def result_schema() -> dict[str, Any]:
+    """Return the JSON schema of a ``result.json`` as it is written: with every field there is.
+
+    ``python -c "from pmn_cl.results.result import write_schema as w; w()"`` puts it in its file.
+    """
+    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return dialect | Result.model_json_schema(mode="serialization")
+
+
+def write_schema(path: Path = SCHEMA) -> None:
+    """Write the JSON schema into the file that comes with pmn-bench."""
+    write_whole(path, json.dumps(result_schema(), indent=1, ensure_ascii=False) + "\n")

@@ -1,0 +1,57 @@
+"""Searches for settings that were done: what was tried, what it scored on validation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from pmn_cl.errors import UserError
+
+TUNED = Path(__file__).parents[2] / "benchmarks" / "streams" / "tuned.json"
+
+
+class Trial(BaseModel):
+    """One setting of a method, and what it scored on validation after the whole stream."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    options: dict[str, Any]
+    scores: dict[str, float | None]
+    value: float  # mean over tasks of the share of the best trial's score
+
+
+class Search(BaseModel):
+    """The trials of a method, the best first."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    strategy: str
+    seed: int
+    budget: float
+    trials: list[Trial]
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """Return the options of the best trial."""
+        return self.trials[0].options
+
+
+def read_tuned(path: Path = TUNED) -> dict[str, Search]:
+    """Return the searches that were done, by method."""
+    try:
+        found: Mapping[str, Any] = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
+    return {name: Search.model_validate(search) for name, search in found.items()}
+
+
+def write_tuned(searches: Sequence[Search], path: Path) -> None:
+    """Add searches to those that are there."""
+    known = read_tuned(path) if path.exists() else {}
+    known |= {search.strategy: search for search in searches}
+    text = json.dumps({name: s.model_dump() for name, s in sorted(known.items())}, indent=1)
+    path.write_text(text + "\n", "utf-8")

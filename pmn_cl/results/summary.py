@@ -1,0 +1,90 @@
+"""What a stream's results mean, in three sentences, from the results alone.
+
+They say what was measured and no more: with one seed, that it was one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import mean
+
+from pmn_cl.results.compare import JOINT, SCRATCH
+from pmn_cl.results.result import Result
+from pmn_cl.results.statistics import paired
+
+_MATCHED = "parameter_matched"
+
+
+def meaning(results: Sequence[Result]) -> Iterator[str]:
+    """Yield what can be said of completed runs: of the last task, of the others, of chance."""
+    known = [result for result in results if result.status == "completed" and result.scores]
+    done = [result for result in known if result.strategy != "constant"]
+    by_name: dict[str, list[Result]] = {}
+    for result in done:
+        by_name.setdefault(result.name, []).append(result)
+    if len(by_name) > 1 and len({tuple(result.tasks) for result in done}) == 1:
+        yield _last_task(by_name)
+        forgotten = _forgetting(by_name)
+        if forgotten:
+            yield forgotten
+        yield _chance(by_name)
+
+
+def _last_task(by_name: dict[str, list[Result]]) -> str:
+    """Say who is best at the last task, and what the others below it are worth."""
+    task = next(iter(by_name.values()))[0].tasks[-1]
+    found = {name: mean(_finals(some).values()) for name, some in by_name.items() if _finals(some)}
+    best = max(found, key=lambda name: found[name])
+    said = f"{task} at the end: best {best} {found[best]:.3f}"
+    known = {"pmn": "pmn", SCRATCH: "learned alone", _MATCHED: "alone with pmn's parameters"}
+    known |= {JOINT: "all tasks at once"}
+    for name, words in known.items():
+        if name in found and name != best:
+            said += f", {words} {found[name]:.3f}"
+    constant = next(iter(by_name.values()))[0].constant["test"][-1]
+    return said + (f", the best constant answer {constant:.3f}." if constant is not None else ".")
+
+
+def _forgetting(by_name: dict[str, list[Result]]) -> str:
+    """Say who kept everything, and who lost most."""
+    lost = {}
+    for name, some in by_name.items():
+        values = [v for result in some if (v := result.summary()["forgetting"]) is not None]
+        if values:
+            lost[name] = mean(values)
+    if not lost:
+        return ""
+    kept = [name for name, value in lost.items() if value == 0]
+    worst = max(lost, key=lambda name: lost[name])
+    said = f"Forgetting: exactly 0 for {', '.join(kept)}" if kept else "Forgetting: none has 0"
+    if lost[worst] > 0:
+        said += f"; most for {worst}, {lost[worst]:.3f} on average over the earlier tasks"
+    return said + "."
+
+
+def _chance(by_name: dict[str, list[Result]]) -> str:
+    """Say how far the difference that matters most here can be trusted."""
+    seeds = max(len(some) for some in by_name.values())
+    if seeds == 1:
+        return (
+            "One seed, so there is no interval: differences may be chance. "
+            "More seeds in the YAML, or --seed, add runs to these."
+        )
+    ours, theirs = ("pmn", SCRATCH) if {"pmn", SCRATCH} <= by_name.keys() else list(by_name)[:2]
+    pair = paired(_finals(by_name[ours]), _finals(by_name[theirs]))
+    if pair is None or pair.difference.low is None:
+        return f"{seeds} seeds; `pmn-bench compare` has the intervals."
+    low, high = pair.difference.low, pair.difference.high
+    if low == high == 0:
+        return f"{ours} and {theirs} came to the same on the last task, with every seed."
+    sure = "" if low > 0 or (high is not None and high < 0) else ", so it may be chance"
+    return (
+        f"{ours} minus {theirs} on the last task: {pair.difference.mean:+.3f} over {pair.seeds} "
+        f"seeds, 95% interval {low:+.3f} to {high:+.3f}{sure}."
+    )
+
+
+def _finals(some: Sequence[Result]) -> dict[int, float]:
+    """Return the last score on the last task, by seed."""
+    last = {r.seed: rows[-1][-1] for r in some if (rows := r.scores.get("test"))}
+    return {seed: value for seed, value in last.items() if value is not None}

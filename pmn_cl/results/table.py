@@ -1,0 +1,41 @@
+"""The closing table: what runs came to, one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from pmn_cl.results.result import Result
+
+if TYPE_CHECKING:
+    pass
+
+
+def closing_table(results: Sequence[Result]) -> Table:
+    """Return the final test scores of each run, and what it forgot and cost."""
+    table = Table(box=None, header_style="bold", title="test, after the whole stream")
+    tasks = list(dict.fromkeys(task for result in results for task in result.tasks))
+    for title in ("strategy", "seed", *tasks, "average", "forgetting", "parameters", "CPU-s"):
+        table.add_column(title, justify="left" if title == "strategy" else "right")
+    for result in results:
+        rows = result.scores.get("test") or [[None] * len(result.tasks)]
+        last = dict(zip(result.tasks, rows[-1], strict=True))
+        summary = result.summary()
+        size = result.parameters["total"]
+        table.add_row(
+            result.name,
+            str(result.seed),
+            *(number(last.get(task)) for task in tasks),
+            number(summary["average"]),
+            number(summary["forgetting"]),
+            f"{size[-1]:,}" if size else "",
+            f"{sum(cost.cpu_seconds for cost in result.costs):.0f}",
+        )
+    return table
+
+
+def number(value: float | None) -> str:
+    """Return a score as tables show it."""
+    return "-" if value is None else f"{value:.3f}"

@@ -1,0 +1,156 @@
+"""Who carries runs out: processes of this machine, or those of a cluster. Knows no results.
+
+An engine starts runs, says which have ended, and stops them. How a run ended is what its journal
+and its record say, in the driver's folder, whichever engine it was; an engine adds how its process
+ended, for those that could write neither.
+"""
+
+from __future__ import annotations
+
+from pmn_cl.runs.engines.base import Ending, Engine
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import forkserver
+from multiprocessing.connection import wait
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol, cast
+
+from pmn_cl.errors import UserError, did_you_mean
+from pmn_cl.runs.plan import RunSpec
+from pmn_cl.runs.worker import Terms, work
+
+GRACE = 4.0  # seconds that a run has to stop in order
+_SERVER = ("benchmarks.avalanche_stream", "strategies.loop", "pmn_cl.runs.worker")
+
+
+
+
+
+
+
+
+class LocalEngine:
+    """Processes of this machine, forked from one server."""
+
+    def __init__(self) -> None:
+        self._server = ForkServer()
+        self._running: dict[int, tuple[Any, RunSpec]] = {}  # by what tells that it has ended
+
+    def __enter__(self) -> LocalEngine:
+        return self
+
+    def __exit__(self, *how: object) -> None:
+        self.stop()
+
+    def usual_workers(self, threads: int) -> int:
+        """As many as there are cores for."""
+        return max(1, len(os.sched_getaffinity(0)) // threads)
+
+    def has_room(self, run: RunSpec) -> bool:
+        """How many at a time is for the user to say."""
+        return True
+
+    def start(self, run: RunSpec, folder: Path, terms: Terms) -> None:
+        """Begin a run in a fresh process."""
+        process = self._server.start(run, folder, terms, [os.getpid()])
+        self._running[process.sentinel] = process, run
+
+    def ended(self, patience: float) -> list[Ending]:
+        """Wait for a process to end."""
+        over = wait(list(self._running), timeout=patience)
+        return [self._ending(cast(int, sentinel)) for sentinel in over]
+
+    def stop(self) -> list[Ending]:
+        """Tell every process, and kill those that do not listen."""
+        end_all([process for process, _ in self._running.values()])
+        return [self._ending(sentinel) for sentinel in list(self._running)]
+
+    def _ending(self, sentinel: int) -> Ending:
+        process, run = self._running.pop(sentinel)
+        process.join()
+        return Ending.of(run, process.exitcode)
+
+
+class ForkServer:
+    """Starts processes from a server that has imported torch and Avalanche and done nothing else,
+    so that only the first one waits for that.
+    """
+
+    def __init__(self) -> None:
+        self._context = multiprocessing.get_context("forkserver")
+
+    def warm_up(self) -> None:
+        """Let the server import what it will need, without waiting for it."""
+        self._context.set_forkserver_preload(list(_SERVER))
+        with _without_working_directory(), _without_main():
+            forkserver.ensure_running()
+
+    def start(
+        self,
+        run: RunSpec,
+        folder: Path,
+        terms: Terms,
+        masters: Sequence[int],
+        *,
+        patience: float = 5.0,
+        environment: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Start the process of a run and return it."""
+        self.warm_up()
+        given = (environment or {}, run, folder, terms, tuple(masters), patience)
+        process = self._context.Process(target=_work, args=given, name=run.key)
+        with _without_working_directory(), _without_main():
+            process.start()
+        return process
+
+
+def _work(environment: Mapping[str, str], *given: Any) -> None:
+    os.environ.update(environment)
+    work(*given)
+
+
+def end_all(processes: Sequence[Any], grace: float = GRACE) -> None:
+    """Tell processes to stop, and kill those that have not after some seconds."""
+    for process in processes:
+        process.terminate()
+    deadline = time.monotonic() + grace
+    for process in processes:
+        process.join(max(0.0, deadline - time.monotonic()))
+        if process.is_alive():
+            process.kill()
+            process.join()
+
+
+@contextmanager
+def _without_working_directory() -> Iterator[None]:
+    """Keep the server from finding modules in the working directory before ours."""
+    wanted = {"PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Keep a new process from running the caller's script or notebook again."""
+    before = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = before

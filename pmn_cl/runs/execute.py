@@ -1,0 +1,297 @@
+"""A run: one strategy with one seed, carried through a stream. Knows nothing of other runs.
+
+``plan_runs`` says which runs a stream asks for; ``carry_out`` does one of them and returns its
+record. Importing this file is cheap: torch comes with the first run.
+"""
+
+from __future__ import annotations
+
+from benchmarks.stream import Stream
+from pmn_cl.results.folder import LEARNED
+
+from pmn_cl.runs.record import result_of
+
+from pmn_cl.runs.plan import RunSpec, plan_runs
+
+import datetime
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from pmn_cl import registry
+from pmn_cl.runs.checkpoint import Checkpoints, Kept
+from pmn_cl.runs.cost import Clock
+from pmn_cl.errors import UserError
+from pmn_cl.files import storing
+from pmn_cl.runs.journal import Event, Journal
+from pmn_cl.strategy.matching import VARIANT, variant_options
+from pmn_cl.provenance import code_revision, versions
+from pmn_cl.results.result import Result, Row
+from pmn_cl.config.stream import StreamSpec, strategy_options
+from pmn_cl.strategy.base import Lesson, Progress, Strategy
+
+
+
+
+
+
+
+def make_strategy(
+    run: RunSpec,
+    lessons: Sequence[Lesson],
+    *,
+    device: str = "cpu",
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Strategy:
+    """Return the strategy of a run, ready for its first lesson."""
+    kind: type[Strategy] = registry.find(run.strategy, registry.STRATEGIES, "strategy", Strategy)
+    others = {
+        given["name"]: _options(given["name"], given)
+        for given in run.stream.strategies
+        if not given.get("variant")
+    }
+    options = variant_options(
+        run.strategy, _options(run.strategy, run.options), run.variant, lessons, others
+    )
+    strategy = kind(
+        options=options,
+        seed=run.seed,
+        device=device,
+        budget=run.stream.budget,
+        on_progress=on_progress,
+    )
+    strategy.expect(lessons)
+    return strategy
+
+
+def _options(strategy: str, given: Mapping[str, Any]) -> Any:
+    options = {k: v for k, v in given.items() if k not in ("name", "variant")}
+    return strategy_options(strategy).model_validate(options)
+
+
+class Interrupted(Exception):  # noqa: N818  # nothing went wrong
+    """A run was told to stop, and has kept its state."""
+
+
+class Keeper:
+    """Keeps a run's state from time to time, and when it is told to stop."""
+
+    def __init__(self, checkpoints: Checkpoints, stop: Callable[[], bool]) -> None:
+        self._checkpoints, self._stop = checkpoints, stop
+        self.done = 0  # turns
+        self.clock = Clock()
+
+    def after_step(self, strategy: Strategy) -> None:
+        """Keep the state if it is time; leave if it is time to."""
+        stop = self._stop()
+        if stop or self._checkpoints.due:
+            self.keep(strategy)
+        if stop:
+            raise Interrupted
+
+    def between(self) -> None:
+        """Leave if it is time to, where there is nothing new to keep."""
+        if self._stop():
+            raise Interrupted
+
+    def keep(self, strategy: Strategy) -> None:
+        """Keep the state now."""
+        state = strategy.state()
+        if state is not None:
+            self._checkpoints.write(Kept(state, self.done, self.clock.spent()))
+
+
+def carry_out(
+    run: RunSpec,
+    folder: Path,
+    *,
+    cache: Path | None = None,
+    device: str = "cpu",
+    every: float = 60.0,
+    stop: Callable[[], bool] = lambda: False,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Result:
+    """Learn the stream, and score all that was learned after every experience.
+
+    What was kept in the folder when the run was cut off is taken up again.
+    """
+    import torch
+
+    torch.set_num_threads(run.stream.threads)
+    stream = Stream.open(run.stream, run.seed, cache=cache)
+    size = stream.store.path.stat().st_size
+    lessons = stream.as_avalanche().streams
+    training, validation = list(lessons["train"]), list(lessons["val"])
+    checkpoints = Checkpoints(folder, every)
+    keeper = Keeper(checkpoints, stop)
+    journal = Journal(folder)
+
+    def tell(progress: Progress) -> None:
+        if progress.score is not None:  # an epoch has ended
+            _write_epoch(journal, progress)
+            keeper.keep(strategy)
+        if on_progress is not None:
+            on_progress(progress)
+
+    strategy = make_strategy(run, training, device=device, on_progress=tell)
+    strategy.on_step = lambda: keeper.after_step(strategy)
+    if run.reuse is not None:
+        strategy.reuse(Path(run.reuse), keeper.between)
+    turns = _turns(strategy, training, validation)
+    kept = checkpoints.read()
+    _check_same(run, journal, stream.store.digest, kept)
+    if kept is not None:
+        strategy.restore(kept.state, [a for taught, _ in turns[: kept.done] for a in taught])
+        keeper.done, keeper.clock = kept.done, Clock(kept.spent)
+    journal.write("started", device=device, **_facts(run, strategy, lessons))
+    for taught, chosen_on in turns[keeper.done :]:
+        keeper.between()
+        strategy.learn_all(taught, chosen_on)
+        keeper.clock.learned()
+        keeper.done += 1
+        seen = {lesson.task.name for done, _ in turns[: keeper.done] for lesson in done}
+        judged = {
+            split: {
+                lesson.task.name: _score(strategy, lesson, keeper)
+                for lesson in lessons[split]
+                if lesson.task.name in seen and (keeper.done == len(turns) or not run.judged_at_end)
+            }
+            for split in run.judged_on
+            if split in lessons
+        }
+        _check_whole(stream.store.path, size)
+        _write_experience(journal, strategy, taught, judged, keeper)
+        keeper.clock = Clock()
+        keeper.keep(strategy)
+    with storing(folder / LEARNED):
+        strategy.save(folder / LEARNED)
+    journal.write("completed")
+    journal.close()
+    return result_of(run, journal.events)
+
+
+def _check_same(run: RunSpec, journal: Journal, data: str, kept: Kept | None) -> None:
+    """Refuse to go on on other data, or from a state that the journal knows nothing of."""
+    begun = [event for event in journal.events if event["event"] == "started"]
+    if begun and begun[-1].get("key", run.key) != run.key:  # older ones have none
+        raise UserError(
+            f"{journal.path}: is the journal of {begun[-1]['key']}, expected that of {run.key}; "
+            "run again to start it over"
+        )
+    before = [event["data"] for event in begun]
+    if before and before[-1] != data:
+        raise UserError(
+            f"{journal.path}: the run began on data {before[-1][:12]}, but the world is now "
+            f"{data[:12]}; --fresh starts it over"
+        )
+    done = sum(event["event"] == "experience" for event in journal.events)
+    if kept is not None and kept.done > done:
+        raise UserError(
+            f"{journal.path}: knows {done} experiences, but the state kept beside it has "
+            f"{kept.done}; --fresh starts the run over"
+        )
+
+
+def _check_whole(store: Path, size: int) -> None:
+    """Refuse what was learned from a store that was cut: maps of its last page show zeros there.
+
+    One that was deleted stays whole for who has opened it.
+    """
+    if store.exists() and store.stat().st_size != size:
+        raise UserError(
+            f"{store}: had {size} bytes when the run began, but has {store.stat().st_size} now; "
+            "delete it, then run again: it is prepared anew and the run starts over"
+        )
+
+
+def _turns(
+    strategy: Strategy, training: list[Lesson], validation: list[Lesson]
+) -> list[tuple[list[Lesson], list[Lesson]]]:
+    """Return the lessons that are learned together, with those that choices are made on."""
+    if strategy.at_once:
+        return [(training, validation)]
+    return [([a], [b]) for a, b in zip(training, validation, strict=True)]
+
+
+def _score(strategy: Strategy, lesson: Lesson, keeper: Keeper) -> dict[str, float]:
+    keeper.between()
+    return strategy.score(lesson)
+
+
+def _write_epoch(journal: Journal, progress: Progress) -> None:
+    """Write down how a task goes, once: an epoch that was cut off comes to the same again."""
+    seen = {"task": progress.task, "step": progress.step}
+    if not any(seen.items() <= event.items() for event in journal.events):
+        journal.write("epoch", **seen, loss=progress.loss, score=progress.score)
+
+
+def _write_experience(
+    journal: Journal,
+    strategy: Strategy,
+    taught: Sequence[Lesson],
+    scores: dict[str, dict[str, dict[str, float]]],
+    keeper: Keeper,
+) -> None:
+    """Write down what a turn brought; one that is in the journal already must be the same."""
+    size = strategy.parameter_count()
+    weights = strategy.digest()
+    written = [event for event in journal.events if event["event"] == "experience"]
+    if len(written) >= keeper.done:  # cut off before its state was kept, and learned again
+        before = written[keeper.done - 1]
+        if (before["weights"], before["scores"]) != (weights, scores):
+            raise UserError(
+                f"{journal.path}: {taught[-1].task.name!r} was learned again and came out "
+                "otherwise; --fresh starts the run over"
+            )
+        return
+    journal.write(
+        "experience",
+        tasks=[lesson.task.name for lesson in taught],
+        scores=scores,
+        parameters={"total": size.total, "trainable": size.trainable},
+        cost={**keeper.clock.cost(), "samples_seen": strategy.samples_seen},
+        weights=weights,
+        details=strategy.details(),
+        validation=dict(getattr(strategy, "validation_scores", {})),
+    )
+
+
+def _facts(run: RunSpec, strategy: Strategy, lessons: dict[str, Any]) -> dict[str, Any]:
+    """Return what is known of a run before it learns."""
+    training = lessons["train"]
+    constants = [a.task.constant(a.samples.columns, a.samples.store.names) for a in training]
+    return {
+        "key": run.key,
+        "options": strategy.options.model_dump(mode="json"),
+        "tasks": [lesson.task.name for lesson in training],
+        "metrics": [lesson.task.metric for lesson in training],
+        "samples": {s: [len(lesson.samples) for lesson in some] for s, some in lessons.items()},
+        "constant": {
+            split: [_constant(a, b) for a, b in zip(constants, lessons[split], strict=True)]
+            for split in run.judged_on
+            if split in lessons
+        },
+        "data": training[0].samples.store.digest,
+        "versions": versions(),
+        "revision": code_revision(),
+    }
+
+
+def _constant(answer: NDArray[Any], judged: Lesson) -> float:
+    """Return what the best constant answer scores."""
+    import numpy as np
+
+    samples, task = judged.samples, judged.task
+    given = np.broadcast_to(answer, (len(samples), *answer.shape))
+    return task.score(given, samples.columns, samples.store.names)[task.metric]
+
+
+
+

@@ -1,0 +1,121 @@
+"""Shows how runs go, and what they came to: a live table in a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from pmn_cl.results.result import Result
+from pmn_cl.runs.plan import RunSpec
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_Told = dict[str, Any]  # what a run said last: the fields of Progress
+
+
+class Watcher:
+    """Is told by the driver, and tells who waits."""
+
+    def __init__(self, runs: Sequence[RunSpec], console: Console) -> None:
+        self._console, self._count = console, len(runs)
+        self._tasks = {run.key: [task.task for task in run.stream.tasks] for run in runs}
+        self._ended = 0
+        self._waiting = 0  # runs that were not done already
+        self._began = time.monotonic()
+        self._said: dict[str, str] = {}
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *how: object) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def begin(self, waiting: int) -> None:
+        """Hear how many runs are to be done."""
+        self._began, self._waiting, self._ended = time.monotonic(), waiting, self._count - waiting
+        if self._ended:
+            self._console.print(f"{self._ended} of {self._count} runs are done already")
+
+    def update(self, running: dict[str, _Told], ended: Sequence[Result]) -> None:
+        """Show what runs are at, and what those that ended came to."""
+        for result in ended:
+            self._ended += 1
+            left = self._time_left(running)
+            self._console.print(
+                f"[{self._ended}/{self._count}] {result.key}: {result.status}, "
+                f"{_short(result)}, {result.seconds:.0f} s{left}",
+                soft_wrap=True,
+            )
+        if self._console.is_terminal:
+            self._live.update(self._table(running), refresh=True)
+            return
+        for key, told in running.items():
+            line = f"{told['task']} {told['epoch']}/{told['epochs']}" if told else ""
+            if told and told["score"] is not None and self._said.get(key) != line:
+                self._said[key] = line
+                self._console.print(
+                    f"{key}: {told['task']} epoch {told['epoch']} of {told['epochs']}, "
+                    f"loss {told['loss']:.3f}, validation {told['score']:.3f}"
+                    f"{self._time_left(running)}",
+                    soft_wrap=True,
+                )
+
+    def _time_left(self, running: dict[str, _Told]) -> str:
+        """Say how long the rest will take, if it goes on as it went; tasks count alike."""
+        done = self._ended - (self._count - self._waiting)
+        share = done + sum(self._share(key, told) for key, told in running.items())
+        share /= max(1, self._waiting)
+        seconds = time.monotonic() - self._began
+        if share < 0.02 or share >= 1:  # a guess, or none needed
+            return ""
+        left = seconds * (1 - share) / share
+        return f", about {left / 60:.0f} min left" if left > 90 else f", about {left:.0f} s left"
+
+    def _share(self, key: str, told: _Told) -> float:
+        tasks = self._tasks[key]
+        if not told or told["task"] not in tasks:
+            return 0.0
+        return float(tasks.index(told["task"]) + told["step"] / told["steps"]) / len(tasks)
+
+    def _table(self, running: dict[str, _Told]) -> Table:
+        table = Table(box=None, header_style="bold")
+        for title in ("run", "task", "epoch", "loss", "validation", "task done", "run done"):
+            table.add_column(title)
+        for key, told in running.items():
+            if not told:
+                table.add_row(key, "starting")
+                continue
+            score = "" if told["score"] is None else f"{told['score']:.3f}"
+            epoch = f"{told['epoch']}/{told['epochs']}"
+            bars = _bar(told["step"] / told["steps"]), _bar(self._share(key, told))
+            table.add_row(key, told["task"], epoch, f"{told['loss']:.3f}", score, *bars)
+        done = f"{self._ended} of {self._count} runs done"
+        seconds = time.monotonic() - self._began
+        table.caption = Text(f"{done}, {seconds:.0f} s so far{self._time_left(running)}")
+        return table
+
+
+def _bar(share: float) -> str:
+    full = round(10 * share)
+    return "█" * full + "░" * (10 - full) + f" {100 * share:.0f}%"
+
+
+def _short(result: Result) -> str:
+    split = next(iter(result.scores), "test")
+    found = {name: value for name, value in result.summary(split).items() if value is not None}
+    return ", ".join(f"{name} {value:.3f}" for name, value in found.items() if name != "fwt")
+
+
+
+

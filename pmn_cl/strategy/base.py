@@ -1,0 +1,159 @@
+"""What a strategy is: something that goes through a stream and answers what it has learned.
+
+To add one, subclass ``Strategy`` in a file of your own and name it in a stream's YAML as
+``package.module:Name``. For one that trains a network, start from ``strategies.loop``.
+``pmn_cl.strategy.contract.check_strategy`` says whether it keeps to what is promised here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from pmn_cl.data.samples import Samples
+from pmn_cl.tasks.base import Task
+
+if TYPE_CHECKING:
+    from pmn_cl.data.loader import Batches
+
+
+class Lesson(Protocol):
+    """A task with the samples of one split: an experience of the stream, as Avalanche says."""
+
+    task: Task
+    calls: tuple[str, ...]  # what a module for it may call
+    samples: Samples
+    batches: Batches
+
+    @property
+    def task_label(self) -> int:
+        """Return the task's place in the stream."""
+        ...
+
+
+class Options(BaseModel):
+    """What a stream's YAML may say about a strategy; subclass it to add fields."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the training of a task has come, at the end of an epoch or on the way."""
+
+    task: str
+    epoch: int  # that ended, or goes on, from 1
+    epochs: int
+    loss: float  # of the last batch
+    score: float | None  # on validation, at the end of an epoch
+    step: int  # from 1
+    steps: int
+
+
+class State(NamedTuple):
+    """How far a strategy is, in the middle of a task or between two: tensors and plain values."""
+
+    tensors: dict[str, Any]
+    facts: dict[str, Any]
+
+
+class ParameterCount(NamedTuple):
+    """How many numbers a strategy has, and how many of them learned the last task."""
+
+    total: int
+    trainable: int
+
+
+class Strategy(ABC):
+    """Learns one task after another and can answer any task it has seen."""
+
+    Options: ClassVar[type[BaseModel]] = Options
+    at_once: ClassVar[bool] = False  # learns all tasks of a stream together, by ``learn_all``
+    keeps_data: ClassVar[bool] = False  # keeps samples of earlier tasks, to look at them again
+    on_step: Callable[[], None] | None = None  # called after every training step, if it is set
+
+    def __init__(
+        self,
+        *,
+        options: BaseModel | None = None,
+        seed: int = 0,
+        device: str = "cpu",
+        budget: float = 100.0,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        self.options: Any = options or self.Options()
+        self.seed = seed
+        self.samples_seen = 0
+
+    def expect(self, lessons: Sequence[Lesson]) -> None:  # noqa: B027  # most need not know
+        """Hear, once and before learning, which stream is to come: its tasks and their sizes.
+
+        Nothing may be learned from its samples here.
+        """
+
+    def reuse(self, folder: Path, waiting: Callable[[], None] | None = None) -> None:  # noqa: B027
+        """Take from a folder what other runs have learned in the same way, where that is possible.
+
+        ``waiting`` is called again and again while another run learns what this one needs.
+        """
+
+    @abstractmethod
+    def learn(self, lesson: Lesson, validation: Lesson) -> None:
+        """Learn the next task of the stream; choices are made on validation samples."""
+
+    def learn_all(self, lessons: Sequence[Lesson], validations: Sequence[Lesson]) -> None:
+        """Learn all tasks: one after another, unless a strategy has a better way."""
+        for lesson, validation in zip(lessons, validations, strict=True):
+            self.learn(lesson, validation)
+
+    @abstractmethod
+    def predict(self, lesson: Lesson) -> NDArray[Any]:
+        """Return predictions in the form that the task's ``score`` expects.
+
+        A task that was not learned yet is refused with a ``UserError``.
+        """
+
+    def score(self, lesson: Lesson) -> dict[str, float]:
+        """Return the primary and secondary metrics of the predictions."""
+        samples = lesson.samples
+        return lesson.task.score(self.predict(lesson), samples.columns, samples.store.names)
+
+    def parameter_count(self) -> ParameterCount:
+        """Return how large it is by now."""
+        return ParameterCount(0, 0)
+
+    def digest(self) -> str:
+        """Return a digest of all that was learned, where there is one."""
+        return ""
+
+    def details(self) -> dict[str, float]:
+        """Return what else a result should say, such as the size of a memory."""
+        return {}
+
+    def state(self) -> State | None:
+        """Return all that is needed to go on from here, also in the middle of a task.
+
+        None from a strategy that cannot: it starts over when it is cut off.
+        """
+        return None
+
+    def restore(self, state: State, done: Sequence[Lesson]) -> None:
+        """Go back to a state in which these lessons were done.
+
+        If it was taken in the middle of a task, the next ``learn`` goes on with that task.
+        """
+        raise NotImplementedError(f"{type(self).__name__} gives no state to go back to")
+
+    @abstractmethod
+    def save(self, folder: str | Path) -> Any:
+        """Keep what was learned in files of a folder, so that loading them runs no code."""
+
+    @abstractmethod
+    def load(self, folder: str | Path, lessons: Sequence[Lesson]) -> None:
+        """Take up what a strategy with the same options kept after these lessons."""

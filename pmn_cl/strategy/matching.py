@@ -1,0 +1,182 @@
+"""Makes a strategy as large as another: widens or narrows it until its parameters are as many.
+
+Parameters are counted by building the network for all lessons of a stream, without learning.
+Importing this file is cheap: torch comes with the first count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+
+from pmn_cl import registry
+from pmn_cl.errors import UserError
+from pmn_cl.strategy.base import Lesson, Strategy
+
+TOLERANCE = 0.01  # of the parameters to reach
+VARIANT = "matched-"  # and the name of a strategy
+
+
+@dataclass(frozen=True)
+class Knob:
+    """An option that says how wide something is, by its path among the options."""
+
+    path: tuple[str, ...]
+    least: int = 1
+    most: int = 2**16
+
+    def turned(self, options: Any, value: int) -> Any:
+        """Return the options with this value, checked."""
+        given = place = options.model_dump(exclude_unset=True)
+        for key in self.path[:-1]:
+            place = place.setdefault(key, {})
+        place[self.path[-1]] = value
+        return type(options).model_validate(given)
+
+
+class Match(NamedTuple):
+    """Options, and how many parameters they make."""
+
+    options: Any
+    total: int
+
+
+def match(
+    total: Callable[[Any], int],
+    options: BaseModel,
+    coarse: Knob,
+    fine: Knob,
+    target: int,
+    tolerance: float = TOLERANCE,
+) -> Match:
+    """Turn the coarse knob, and the fine one where that is not enough, until the total fits.
+
+    What fits already stays as it is. The total must not fall as a knob is turned up.
+    """
+
+    def distance(found: Match) -> int:
+        return abs(found.total - target)
+
+    allowed = tolerance * target
+    nearest = Match(options, total(options))
+    if distance(nearest) > allowed:
+        around = _around(total, options, coarse, target)
+        nearest = min([nearest, *around], key=distance)
+        if distance(nearest) > allowed:  # one step of the coarse knob is more than that
+            for start in around:
+                finer = _around(total, start.options, fine, target)
+                nearest = min([nearest, *finer], key=distance)
+    if distance(nearest) > allowed:
+        knobs = " and ".join(".".join(knob.path) for knob in (coarse, fine))
+        raise UserError(
+            f"no {knobs} give {target} parameters within {tolerance:.0%}: the nearest are "
+            f"{nearest.total} ({nearest.total / target - 1:+.1%}); compare with a strategy of "
+            "another size"
+        )
+    return nearest
+
+
+def _around(
+    total: Callable[[Any], int], options: Any, knob: Knob, target: int
+) -> tuple[Match, Match]:
+    """Return the last setting of a knob that is not above the target, and the next; or its ends.
+
+    Doubling comes first, so that nothing much larger than the target is ever built.
+    """
+
+    def at(value: int) -> Match:
+        turned = knob.turned(options, value)
+        return Match(turned, total(turned))
+
+    low = high = knob.least
+    below = above = at(low)
+    while above.total <= target and high < knob.most:
+        low, below = high, above
+        high = min(2 * high, knob.most)
+        above = at(high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        found = at(middle)
+        if found.total <= target:
+            low, below = middle, found
+        else:
+            high, above = middle, found
+    return below, above
+
+
+def total_parameters(name: str, options: Any, lessons: Sequence[Lesson]) -> int:
+    """Return how many parameters a strategy has after these lessons."""
+    import torch
+
+    strategy = _strategy(name)(options=options)
+    build = getattr(strategy, "build", None)
+    if build is None:
+        raise UserError(f"{name!r} has no network, so that its size means nothing to others")
+    with torch.random.fork_rng(devices=[]):  # who counts must not change what is drawn next
+        strategy.expect(lessons)
+        build(lessons)
+    return strategy.parameter_count().total
+
+
+def knobs(name: str, options: BaseModel, lessons: Sequence[Lesson]) -> tuple[Knob, Knob]:
+    """Return the coarse and the fine knob of a strategy, by what its options have.
+
+    ``width`` is that of a whole network. Where every task has a module of its own, ``widths`` is
+    by task, and the module of the highest level is made wider: M_vqa, as in the paper.
+    """
+    fields = type(options).model_fields
+    if "width" in fields and "attention" in fields:
+        return Knob(("width",), least=4), Knob(("attention",))
+    if "widths" in fields:
+        highest = max(lessons, key=lambda lesson: lesson.task.level).task.name
+        return Knob(("widths", highest, "hidden")), Knob(("widths", highest, "attention"))
+    raise UserError(
+        f"{name!r} cannot be made as large as another strategy: it has neither the options `width` "
+        "and `attention` nor `widths`"
+    )
+
+
+def matched_options(
+    name: str, options: Any, other: str, other_options: Any, lessons: Sequence[Lesson]
+) -> Any:
+    """Return the options with which a strategy has as many parameters as another one."""
+    coarse, fine = knobs(name, options, lessons)
+    target = total_parameters(other, other_options, lessons)
+    try:
+        found = match(
+            lambda tried: total_parameters(name, tried, lessons), options, coarse, fine, target
+        )
+    except UserError as error:
+        raise UserError(f"{name!r} cannot be made as large as {other!r}: {error}") from None
+    return found.options
+
+
+def variant_options(
+    name: str,
+    options: Any,
+    variant: str,
+    lessons: Sequence[Lesson],
+    others: Mapping[str, Any] | None = None,
+) -> Any:
+    """Return the options of a variant: for ``matched-pmn``, those with PMN's parameters.
+
+    Any other variant is a mere name. ``others`` are the options of the other strategies in the
+    stream; one that is not there is as large as it usually is at this size.
+    """
+    if not variant.startswith(VARIANT):
+        return options
+    other = variant.removeprefix(VARIANT)
+    kind = _strategy(other)
+    if others is not None and other in others:
+        return matched_options(name, options, other, others[other], lessons)
+    same = {"size"} & type(options).model_fields.keys() & kind.Options.model_fields.keys()
+    usual = kind.Options.model_validate({field: getattr(options, field) for field in same})
+    return matched_options(name, options, other, usual, lessons)
+
+
+def _strategy(name: str) -> type[Strategy]:
+    found: type[Strategy] = registry.find(name, registry.STRATEGIES, "strategy", Strategy)
+    return found

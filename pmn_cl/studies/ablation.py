@@ -1,0 +1,156 @@
+"""The paper's ablations and our controls: which runs they take, and the tables they make.
+
+Tables 1 to 3 (each module with less and with more to call), the three additional experiments of
+section 4.1 (parameters, data and gates), and what else may explain a gain. Every entry is a stream
+cut to what one module needs, with that module's task last; lower modules are shared by all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from pmn_cl.config.stream import StreamSpec, find_stream, load_spec
+from pmn_cl.errors import UserError, did_you_mean
+from pmn_cl.results.ladder import tables
+from pmn_cl.results.result import Result
+from pmn_cl.results.statistics import interval_range
+from pmn_cl.runs.plan import RunSpec
+from pmn_cl.studies.conduct import carry_out_study, conclude_study, shared_modules, splits_of
+
+_BELOW = ("obj", "att")
+_REL, _CAP = ("rel", _BELOW), ("cap", _BELOW)
+_CNT1, _CNT2 = ("cnt", _BELOW), ("cnt", (*_BELOW, "rel"))
+_VQA5 = ("vqa", ("rel", "obj", "att", "cnt", "cap"))
+_CHILDREN = ["obj", "att", "rel", "cap", "cnt"]
+_TERMINALS = (("obj", ()), ("att", ()))
+_WHOLE = (*_TERMINALS, _REL, _CAP, _CNT2, _VQA5)
+
+Tasks = tuple[tuple[str, tuple[str, ...]], ...]  # with call lists
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A module with a call list: the last task of a short stream."""
+
+    tasks: Tasks
+    options: Mapping[str, Any] = field(default_factory=dict)
+    strategy: str = "pmn"
+    extra: str | None = None  # what the last task's further samples are made from
+
+
+def _hard(top: int) -> dict[str, Any]:
+    return {"gates": {"kind": "hard", "top": top}, "gates_of": ["vqa"]}
+
+
+RUNGS: dict[str, Rung] = {
+    "M_rel0": Rung((("rel", ()),)),
+    "M_rel1": Rung((*_TERMINALS, _REL)),
+    "M_cap0": Rung((("cap", ()),)),
+    "M_cap1": Rung((*_TERMINALS, _CAP)),
+    "M_cnt0": Rung((("cnt", ()),)),
+    "M_cnt1": Rung((*_TERMINALS, _CNT1)),
+    "M_cnt2": Rung((*_TERMINALS, _REL, _CNT2)),
+    "M_vqa0": Rung((("vqa", ()),)),
+    "M_vqa1": Rung((*_TERMINALS, ("vqa", _BELOW))),
+    "M_vqa2": Rung((*_TERMINALS, _REL, ("vqa", ("rel", *_BELOW)))),
+    "M_vqa3": Rung((*_TERMINALS, _CNT1, ("vqa", (*_BELOW, "cnt")))),
+    "M_vqa4": Rung((*_TERMINALS, _REL, _CNT2, ("vqa", ("rel", *_BELOW, "cnt")))),
+    "M_vqa5": Rung(_WHOLE),
+    # The paper's additional experiments.
+    "M_vqa0 matched": Rung(_WHOLE, strategy="parameter_matched"),
+    "M_cnt2 synthetic data": Rung((*_TERMINALS, _REL, _CNT2), extra="obj"),
+    "M_vqa1 extra data": Rung((*_TERMINALS, ("vqa", _BELOW)), extra="rel"),
+    "M_vqa5 equal gates": Rung(_WHOLE, {"gates": {"kind": "equal"}, "gates_of": ["vqa"]}),
+    # What else may explain a gain.
+    "M_vqa5 random children": Rung(_WHOLE, {"untrained": _CHILDREN}),
+    "M_vqa5 shuffled children": Rung(_WHOLE, {"shuffled": _CHILDREN}),
+    # How M_vqa and M_cnt are trained: fine-tuned as in the paper; queries supervised or not.
+    "M_vqa5 fine-tuned": Rung(
+        _WHOLE, {"asking": "shared", "finetune": ["cnt"], "departures": {"own_question": False}}
+    ),
+    "M_vqa5 [b, r]": Rung(_WHOLE, {"supervise": ["cnt", "vqa"]}),
+    "M_vqa5 no [b, r]": Rung(_WHOLE, {"supervise": []}),
+    # The paper's future work: children that are not asked are not run.
+    **{f"M_vqa5 top-{top}": Rung(_WHOLE, _hard(top)) for top in (1, 2, 3)},
+    # Another order that the levels allow.
+    **{
+        f"{strategy}, another order": Rung(
+            (*reversed(_TERMINALS), _CAP, _REL, _CNT2, _VQA5), strategy=strategy
+        )
+        for strategy in ("pmn", "hard_sharing")
+    },
+}
+
+
+def ablation_runs(
+    spec: StreamSpec, *, only: Sequence[str] = (), seeds: Sequence[int] = (), reuse: Path
+) -> list[RunSpec]:
+    """Return a run for each rung and seed, with the options that the stream gives its strategy."""
+    for name in only:
+        if name not in RUNGS:
+            near = did_you_mean(name, RUNGS)
+            raise UserError(f"--only {name!r}: expected one of {', '.join(RUNGS)}{near}")
+    given = {str(some["name"]): some for some in spec.strategies if not some.get("variant")}
+    runs = []
+    for name, rung in RUNGS.items():
+        if only and name not in only:
+            continue
+        usual = given.get(rung.strategy, given.get("pmn", {}))
+        options = {k: v for k, v in usual.items() if k != "name"} | dict(rung.options)
+        tasks: list[dict[str, Any]] = [{"task": t, "calls": list(calls)} for t, calls in rung.tasks]
+        tasks[-1]["extra"] = rung.extra
+        stream = StreamSpec.model_validate({**spec.model_dump(), "tasks": tasks})
+        runs += [
+            RunSpec(
+                stream, rung.strategy, name, options, seed, judged_at_end=True, reuse=str(reuse)
+            )
+            for seed in dict.fromkeys(seeds or spec.seeds)
+        ]
+    return runs
+
+
+def ablate_command(
+    stream: str,
+    *,
+    console: Console,
+    only: Sequence[str],
+    seeds: Sequence[int],
+    out: Path | None,
+    **asked: Any,
+) -> int:
+    """Learn each module with less and with more to call; return the exit code."""
+    spec = load_spec(find_stream(stream)[0])
+    folder = out or Path("runs") / f"{spec.name}-ablate"
+    runs = ablation_runs(spec, only=only, seeds=seeds, reuse=shared_modules(folder))
+    outcome = carry_out_study(spec, runs, folder, console, **asked)
+    for split in splits_of(outcome.results):
+        for table in rung_tables(outcome.results, split):
+            console.print(table)
+    return conclude_study(outcome, console)
+
+
+def rung_tables(results: Sequence[Result], split: str) -> list[Table]:
+    """Return the ladders, each rung with its gain over the first, beside the paper's numbers."""
+    made = []
+    for title, lines in tables(results, split).items():
+        table = Table(box=None, header_style="bold", title=f"{title}, {split}")
+        for name in ("module", "seeds", "score", "over the first", "95% interval", "the paper's"):
+            table.add_column(name, justify="left" if name == "module" else "right")
+        for line in lines:
+            gain = line.gain.difference if line.gain is not None else None
+            table.add_row(
+                line.name,
+                str(line.seeds),
+                f"{line.score.mean:.3f}",
+                "" if gain is None else f"{gain.mean:+.3f}",
+                "" if gain is None else interval_range(gain),
+                line.paper,
+            )
+        made.append(table)
+    return made

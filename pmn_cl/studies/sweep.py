@@ -1,0 +1,158 @@
+"""The low-data regime: one task learned from less and less, all others from what they always had.
+
+Which runs that takes, and what they gain over the base. Lower modules are learned once for each
+seed and shared by all fractions. Every fraction gets as many steps as all data would: with fewer,
+small ones stay on the plateau where learning starts, and nothing is compared. It stops when
+validation has not gained three times in a row: 1% is not learned by heart without end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.stream import Stream
+from pmn_cl.config.stream import StreamSpec, call_lists, find_stream, load_spec, strategy_options
+from pmn_cl.data.world import Progress
+from pmn_cl.errors import UserError, did_you_mean
+from pmn_cl.results.low_data import BASE, VARIANT, gains
+from pmn_cl.results.paper import FRACTIONS
+from pmn_cl.results.result import Result
+from pmn_cl.results.statistics import interval_range
+from pmn_cl.runs.plan import RunSpec
+from pmn_cl.strategy.training import NetworkOptions
+from pmn_cl.studies.conduct import carry_out_study, conclude_study, shared_modules, splits_of
+
+_PATIENCE = 3
+
+
+def sweep_runs(
+    spec: StreamSpec,
+    *,
+    task: str = "vqa",
+    fractions: Sequence[float] = FRACTIONS,
+    strategies: Sequence[str] = ("pmn", BASE),
+    seeds: Sequence[int] = (),
+    samples: int,
+    reuse: Path,
+) -> list[RunSpec]:
+    """Return a run for each strategy, seed and fraction.
+
+    A strategy has the options that the stream gives it; ``samples`` is how many all data are.
+    """
+    tasks = swept_tasks(spec, task)
+    given = {str(some["name"]): some for some in spec.strategies if not some.get("variant")}
+    runs = []
+    for fraction in fractions:
+        for seed in dict.fromkeys(seeds or spec.seeds):
+            changed = {"tasks": tasks, "fraction": fraction}
+            stream = StreamSpec.model_validate({**spec.model_dump(), **changed})
+            for name in strategies:
+                said = {k: v for k, v in given.get(name, {}).items() if k != "name"}
+                options = _enough_steps(name, said, task, samples, spec.budget)
+                runs.append(
+                    RunSpec(
+                        *(stream, name, VARIANT, options, seed),
+                        judged_at_end=True,
+                        reuse=str(reuse),
+                    )
+                )
+    return runs
+
+
+def swept_tasks(spec: StreamSpec, task: str) -> list[dict[str, Any]]:
+    """Return the task with all that it calls; these keep the fraction that they have.
+
+    M_cnt, whose questions are among those of vqa, is left out below it, as in the paper.
+    """
+    calls = call_lists(spec)
+    given = dict(zip(calls, spec.tasks, strict=True))
+    if task not in calls:
+        near = did_you_mean(task, calls)
+        raise UserError(f"--task {task}: the stream has {', '.join(calls)}{near}")
+    if task == "vqa":
+        calls["vqa"] = [name for name in calls["vqa"] if name != "cnt"]
+    needed = {task}
+    for name in reversed(calls):  # callees come before their callers
+        needed |= set(calls[name]) if name in needed else set()
+    return [
+        {
+            "task": item.task,
+            "calls": calls[name],
+            "fraction": None if name == task else item.fraction or spec.fraction,
+        }
+        for name, item in given.items()
+        if name in needed
+    ]
+
+
+def _enough_steps(
+    strategy: str, options: Mapping[str, Any], task: str, samples: int, budget: float
+) -> dict[str, Any]:
+    """Return options in which fractions get the steps of all data, where a strategy takes any."""
+    known = strategy_options(strategy).model_validate(dict(options))
+    if not isinstance(known, NetworkOptions) or task not in known.settings():
+        return dict(options)
+    settings = known.settings()[task]
+    whole = settings.steps(math.ceil(samples / settings.batch_size), budget)
+    least = {"least_steps": whole, "patience": _PATIENCE}
+    training = dict(options.get("training", {}))
+    training[task] = {**least, **training.get(task, {})}
+    return {**options, "training": training}
+
+
+def sweep_command(
+    stream: str,
+    *,
+    console: Console,
+    task: str,
+    fractions: Sequence[float],
+    strategies: Sequence[str],
+    seeds: Sequence[int],
+    out: Path | None,
+    cache: Path | None,
+    progress: Progress | None,
+    **asked: Any,
+) -> int:
+    """Learn one task from less and less data; return the exit code."""
+    spec = load_spec(find_stream(stream)[0])
+    folder = out or Path("runs") / f"{spec.name}-sweep"
+    opened = Stream.open(spec, 0, cache=cache, progress=progress)
+    samples = {e.task.name: len(e.splits["train"]) for e in opened.experiences}
+    runs = sweep_runs(
+        spec,
+        task=task,
+        fractions=sorted(fractions or FRACTIONS),
+        seeds=seeds,
+        samples=samples.get(task, 0),
+        reuse=shared_modules(folder),
+        **({"strategies": strategies} if strategies else {}),
+    )
+    outcome = carry_out_study(spec, runs, folder, console, cache=cache, **asked)
+    for split in splits_of(outcome.results):
+        console.print(gains_table(outcome.results, split))
+    return conclude_study(outcome, console)
+
+
+def gains_table(results: Sequence[Result], split: str) -> Table:
+    """Return what PMN gains over each other strategy, by fraction, beside the paper's row."""
+    table = Table(box=None, header_style="bold", title=f"gain on {split}, paired by seed")
+    for title in ("over", "data", "seeds", "gain", "95% interval", "p (Holm)", "the paper's"):
+        table.add_column(title, justify="left" if title == "over" else "right")
+    for gain in gains(results, split):
+        found = gain.pair.difference
+        table.add_row(
+            gain.over,
+            f"{gain.fraction:g}%",
+            str(gain.pair.seeds),
+            f"{found.mean:+.3f}",
+            interval_range(found),
+            "-" if gain.p is None else f"{gain.p:.3f}",
+            "" if gain.paper is None else f"{gain.paper:+.3f}",
+        )
+    return table

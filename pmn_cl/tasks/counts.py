@@ -1,0 +1,70 @@
+"""The count task: how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmn_cl.tasks import metrics
+
+if TYPE_CHECKING:
+    from torch import Tensor
+from pmn_cl.tasks.base import (
+    ASKED_OF_RELATION,
+    Columns,
+    Names,
+    Task,
+    by_kind,
+    likeliest,
+    mean_by_kind,
+    most_common,
+    ranked_shares,
+)
+
+
+class CountTask(Task):
+    """How many are there? outputs (B, counts), predictions (n,)."""
+
+    name, summary, level = "cnt", "answer how many there are, 0 to 12", 2
+    calls = ("obj", "att", "rel")  # the paper's Table 2: Ω and Q→rel attend over their vectors
+    outputs = "counts"
+    form = "count"
+    query = ("question",)
+    target = ("count", *ASKED_OF_RELATION)
+    metric = "accuracy"
+
+    def score(self, predictions: NDArray[Any], columns: Columns, names: Names) -> dict[str, float]:
+        """Accuracy (also by kind of question), accuracy within one, and the error's size."""
+        count = columns["count"]
+        by_kind = mean_by_kind(predictions == count, columns, "kind", names.get("cnt kinds"))
+        return {
+            "accuracy": metrics.accuracy(predictions, count),
+            "within_one": metrics.within_one(predictions, count),
+            "rmse": metrics.root_mean_square_error(predictions, count),
+            **by_kind,
+        }
+
+    def loss(self, outputs: Tensor, targets: Mapping[str, Tensor]) -> Tensor:
+        """Cross-entropy over counts."""
+        from torch.nn.functional import cross_entropy
+
+        return cross_entropy(outputs, targets["count"])
+
+    def decode(self, outputs: Tensor) -> NDArray[Any]:
+        """The likeliest count."""
+        return likeliest(outputs)
+
+    def constant(self, columns: Columns, names: Names) -> NDArray[Any]:
+        """The most common count."""
+        return np.asarray(most_common(columns["count"])[0])
+
+    def prior(self, columns: Columns, names: Names) -> dict[str, list[tuple[str, float]]]:
+        """How common each count is, by kind of question."""
+        priors = {}
+        for kind, chosen in by_kind(columns, names.get("cnt kinds")):
+            counts = columns["count"][chosen]
+            priors[kind] = ranked_shares(np.bincount(counts) / len(counts), names["counts"])
+        return priors

@@ -1,0 +1,58 @@
+"""The relation task: which box stands in a relation to a given box."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pmn_cl.tasks import metrics
+
+if TYPE_CHECKING:
+    from torch import Tensor
+from pmn_cl.tasks.base import Columns, Names, Task, likeliest, mean_by_kind
+
+
+class RelationTask(Task):
+    """Which box stands in this relation to that box? outputs (B, N), predictions (n,)."""
+
+    name, summary, level = "rel", "find the box that stands in a relation to a given box", 1
+    calls = ("obj", "att")
+    form = "pointing"
+    query = ("box", "relation", "direction")
+    target = ("target", "satisfying")
+    metric = "accuracy"
+
+    def score(self, predictions: NDArray[Any], columns: Columns, names: Names) -> dict[str, float]:
+        """Accuracy: any box that fits is right, also by the direction sought.
+
+        ``drawn_box`` counts only the box that the sample was drawn with, as where annotators
+        name one; several boxes fit many queries, so even a perfect model stays below 1 there.
+        """
+        fits = columns["satisfying"][np.arange(len(predictions)), predictions]
+        return {
+            "accuracy": float(fits.mean()),
+            "drawn_box": metrics.accuracy(predictions, columns["target"]),
+            **mean_by_kind(fits, columns, "direction", names.get("directions")),
+        }
+
+    def loss(self, outputs: Tensor, targets: Mapping[str, Tensor]) -> Tensor:
+        """Cross-entropy over boxes, all that fit being equally right; padding is at −∞.
+
+        Its expectation is that of the drawn box alone, without the noise of the draw.
+        """
+        fits = targets["satisfying"].to(outputs.dtype)
+        # Padding never fits; zero times its infinite cost has to stay zero.
+        costs = -outputs.log_softmax(1).masked_fill(~targets["satisfying"], 0)
+        loss: Tensor = (costs.sum(1) / fits.sum(1)).mean()
+        return loss
+
+    def decode(self, outputs: Tensor) -> NDArray[Any]:
+        """The likeliest box."""
+        return likeliest(outputs)
+
+    def constant(self, columns: Columns, names: Names) -> NDArray[Any]:
+        """The box number that fits most often."""
+        return np.asarray(columns["satisfying"].mean(axis=0).argmax())

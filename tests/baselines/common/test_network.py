@@ -1,0 +1,81 @@
+"""What all networks with a head per task do with the vectors that a world has for its words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from made_prepared import NAMES, make_prepared
+from torch import Tensor
+
+from baselines.common.heads import SentenceHead
+from baselines.common.network import HeadsStrategy
+from baselines.hard_sharing import HardSharing
+from baselines.multinet import Multinet
+from baselines.pnn import ProgressiveColumns
+from benchmarks.stream import Stream
+from pmn_cl.config.stream import StreamSpec
+from pmn_cl.modules.layers import QuestionEncoder
+from pmn_cl.modules.sizes import SIZES
+
+METHODS = [HardSharing, ProgressiveColumns, Multinet]
+QUESTION, CAPTION = NAMES["vqa.h5"]["question words"], NAMES["coco.h5"]["caption words"]
+
+
+def lessons(folder: Path, vectors: int) -> dict[str, Any]:
+    """Training lessons of a world whose words have vectors of so many numbers."""
+    given = {
+        **{"name": "words", "tasks": ["cap", "cnt", "vqa"]},
+        "world": {"name": "visual_genome", "path": str(make_prepared(folder, vectors=vectors))},
+        **{"strategies": ["constant"], "seeds": [0]},
+    }
+    benchmark = Stream.open(StreamSpec.model_validate(given), 0).as_avalanche()
+    return {lesson.task.name: lesson for lesson in benchmark.streams["train"]}
+
+
+def prepared(method: type[HeadsStrategy], *some: Any) -> Any:
+    torch.manual_seed(0)
+    strategy = method(seed=0)
+    for lesson in some:
+        strategy.prepare(lesson)
+    return strategy.network
+
+
+def words_of(network: Any, kind: type) -> list[Tensor]:
+    return [part.words.weight for part in network.modules() if isinstance(part, kind)]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_words_start_from_the_vectors_of_the_world(
+    method: type[HeadsStrategy], tmp_path: Path
+) -> None:
+    width = SIZES["small"].word
+    known = lessons(tmp_path / "with", width)
+    network = prepared(method, *known.values())
+    unknown = lessons(tmp_path / "without", 0)
+    without = prepared(method, *unknown.values())
+    for kind, words in ((QuestionEncoder, QUESTION), (SentenceHead, CAPTION)):
+        started, as_always = words_of(network, kind), words_of(without, kind)
+        assert started and len(started) == len(as_always)
+        for ours, usual in zip(started, as_always, strict=True):
+            for number, word in enumerate(words):
+                if word.isalpha():
+                    assert ours[number].tolist() == pytest.approx([number + 0.01] * width)
+                else:  # no vector: padding, and signs for begin, end and unknown words
+                    assert torch.equal(ours[number], usual[number])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_later_task_leaves_words_as_they_were_learned(
+    method: type[HeadsStrategy], tmp_path: Path
+) -> None:
+    known = lessons(tmp_path, SIZES["small"].word)
+    strategy = method(seed=0)
+    strategy.prepare(known["cnt"])
+    learned = words_of(strategy.network, QuestionEncoder)
+    for weight in learned:
+        torch.nn.init.constant_(weight, 0.5)
+    strategy.prepare(known["vqa"])
+    assert learned and all((weight == 0.5).all() for weight in learned)

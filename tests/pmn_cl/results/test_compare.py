@@ -1,0 +1,85 @@
+"""Strategies side by side: by hand, and what must be said of few seeds."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+from made_results import FIELD, learned, result
+
+from pmn_cl.errors import UserError
+from pmn_cl.results.compare import as_csv, as_latex, as_markdown, columns, compare, note, rows
+
+
+def test_the_table_by_hand() -> None:
+    found = compare(FIELD, reference="hard_sharing")
+    pmn, sharing, _, joint = found.lines
+    assert [line.name for line in found.lines][:2] == ["pmn", "hard_sharing"]
+    assert pmn.tasks["a"] is not None and pmn.tasks["a"].mean == pytest.approx(0.85)
+    # Two seeds: t(0.975, 1) = 12.7062; standard error of 0.8 and 0.9 is 0.05.
+    assert pmn.tasks["a"].high == pytest.approx(0.85 + 12.7062 * 0.05, abs=1e-4)
+    assert sharing.measures["forgetting"] is not None
+    assert sharing.measures["forgetting"].mean == pytest.approx((0.4 + 0.6) / 2)
+    assert joint.measures["forgetting"] is None
+    # (0.8 − 0.2)/(1 − 0.2) and (0.7 − 0.1)/(0.6 − 0.1); with seed 1 (0.9 …) and (0.6 …).
+    normalised = pmn.measures["normalised average"]
+    by_hand = [(0.6 / 0.8 + 0.6 / 0.5) / 2, (0.7 / 0.8 + 0.5 / 0.5) / 2]
+    assert normalised is not None and normalised.mean == pytest.approx(sum(by_hand) / 2)
+    transfer = pmn.measures["transfer over scratch"]
+    assert transfer is not None and transfer.mean == pytest.approx((0.15 + 0.15) / 2)
+    assert pmn.against is not None
+    assert pmn.against.difference.mean == pytest.approx(((0.75 - 0.45) + (0.75 - 0.35)) / 2)
+    assert sharing.against is None and sharing.p is None
+    assert pmn.cpu_seconds == 4 and pmn.parameters == 7
+
+
+def test_a_task_not_above_the_constant_right_after_learning_is_named() -> None:
+    [line] = compare([learned("weak", 0, 0.2, 0.9, 0.3), learned("weak", 1, 0.1, 0.9, 0.3)]).lines
+    assert line.below_constant == ["a"]
+
+
+def test_one_seed_has_no_interval_and_it_is_said() -> None:
+    found = compare([learned("pmn", 0, 0.8, 0.8, 0.7)])
+    assert "±" not in "".join(rows(found)[1])
+    assert "one seed: no interval" in note(found)
+    assert "Student's t" in note(compare(FIELD))
+
+
+def test_a_gap_leaves_a_gap() -> None:
+    [line] = compare([learned("pmn", 0, 0.8, 0.8, 0.7)]).lines
+    assert line.measures["normalised average"] is None  # no joint runs
+    assert line.measures["fwt"] is None
+
+
+def test_only_what_can_be_compared_is_compared() -> None:
+    with pytest.raises(UserError, match="nothing to compare"):
+        compare([result("pmn", 0, [[0.1, None]], status="failed")])
+    with pytest.raises(UserError, match="different streams or data"):
+        compare([FIELD[0], learned("pmn", 1, 1, 1, 1).model_copy(update={"data": "other"})])
+    with pytest.raises(UserError, match=r"no runs of 'pm', only pmn.*did you mean 'pmn'"):
+        compare(FIELD, reference="pm")
+
+
+def test_runs_with_other_settings_are_no_further_seeds() -> None:
+    again = learned("pmn", 0, 0.9, 0.9, 0.9)
+    for other in (
+        again,  # the same seed twice
+        again.model_copy(update={"seed": 5, "options": {"rate": 3.0}}),
+        again.model_copy(update={"seed": 5, "budget": 10.0}),
+    ):
+        with pytest.raises(UserError, match="'pmn' was run with several settings"):
+            compare([*FIELD, other])
+    with pytest.raises(UserError, match="different fractions or budgets"):
+        compare([*FIELD, learned("new", 0, 1, 1, 1).model_copy(update={"fraction": 10.0})])
+
+
+def test_every_form_has_the_same_cells() -> None:
+    found = compare(FIELD, reference="pmn")
+    table = [columns(found), *rows(found)]
+    assert list(csv.reader(as_csv(found).splitlines())) == table
+    assert {len(row) for row in table} == {len(table[0])}
+    markdown = as_markdown(found).splitlines()
+    assert [c.strip() for c in markdown[2].strip("|").split("|")] == table[1]
+    latex = as_latex(found)
+    assert latex.count(r"\\") == len(table)
+    assert r"hard\_sharing" in latex and r"$\pm$" in latex

@@ -1,0 +1,56 @@
+"""Intervals and paired tests: against scipy and hand calculations."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from pmn_cl.results.statistics import holm, interval, paired
+
+
+def test_the_interval_by_hand() -> None:
+    # Mean 2, standard error 1/√3, t(0.975, 2) = 4.302653.
+    mean, low, high = interval([1.0, 2.0, 3.0])
+    assert mean == 2.0
+    assert high is not None and low is not None
+    assert high - mean == pytest.approx(4.302653 / 3**0.5, abs=1e-6)
+    assert mean - low == pytest.approx(high - mean)
+
+
+def test_one_seed_has_no_interval_and_no_p_value() -> None:
+    assert interval([0.4]) == (0.4, None, None)
+    found = paired({0: 0.5}, {0: 0.4, 1: 0.2})
+    assert found is not None
+    assert (found.seeds, found.p, found.difference.low) == (1, None, None)
+
+
+def test_pairs_are_of_the_same_seed() -> None:
+    ours, theirs = {0: 0.5, 1: 0.7, 3: 0.9}, {1: 0.6, 0: 0.1, 2: 0.0, 3: 0.85}
+    found = paired(ours, theirs)
+    assert found is not None and found.seeds == 3
+    assert found.difference.mean == pytest.approx((0.4 + 0.1 + 0.05) / 3)
+    assert found.p == pytest.approx(stats.ttest_rel([0.5, 0.7, 0.9], [0.1, 0.6, 0.85]).pvalue)
+    assert paired({0: 1.0}, {1: 1.0}) is None
+
+
+def test_holms_correction_by_hand() -> None:
+    # Sorted 0.01, 0.02, 0.04 of three: 0.03, 0.04, 0.04.
+    assert holm([0.04, None, 0.01, 0.02]) == pytest.approx([0.04, None, 0.03, 0.04])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+@given(st.lists(st.floats(min_value=0, max_value=1), max_size=8))
+def test_corrected_values_keep_their_order_and_never_fall(values: list[float]) -> None:
+    corrected = holm(values)
+    for (p, c), (q, d) in zip(
+        zip(values, corrected, strict=True),
+        zip(values[1:], corrected[1:], strict=True),
+        strict=False,
+    ):
+        assert c is not None and d is not None
+        assert p <= c <= 1
+        if p < q:
+            assert c <= d

@@ -1,0 +1,321 @@
+"""Many runs: what is done stays done, what was cut off goes on, and nobody is waited for twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_streams import TINY, tiny_stream
+
+from benchmarks.stream import Stream
+from pmn_cl.runs.driver import Driver
+from pmn_cl.errors import UserError
+from pmn_cl.files import held
+from pmn_cl.results.folder import JOURNAL
+from pmn_cl.runs.journal import read_journal
+from pmn_cl.results.folder import RESULT
+from pmn_cl.results.result import Result, read_result, read_results
+from pmn_cl.results.folder import LEARNED
+from pmn_cl.runs.execute import make_strategy
+from pmn_cl.runs.plan import RunSpec, plan_runs
+from pmn_cl.config.stream import load_spec
+
+RUN = [sys.executable, "-W", "ignore", "-m", "pmn_cl.cli.main", "run", str(TINY)]
+
+
+def what_matters(results: list[Result]) -> list[Any]:
+    """All that must not depend on when or how often a run was cut off."""
+    named = ("key", "status", "scores", "secondary", "weights", "parameters", "validation")
+    return [
+        [*(getattr(r, name) for name in (*named, "details", "curves")), samples_seen(r)]
+        for r in sorted(results, key=lambda r: r.key)
+    ]
+
+
+def samples_seen(result: Result) -> list[int]:
+    return [cost.samples_seen for cost in result.costs]
+
+
+@pytest.fixture(scope="module")
+def runs() -> list[RunSpec]:
+    return plan_runs(load_spec(TINY))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    runs: list[RunSpec], cache: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, list[Result]]:
+    out = tmp_path_factory.mktemp("undisturbed")
+    results = Driver(out, workers=2, cache=cache).run(runs)
+    assert [result.status for result in results] == ["completed"] * len(runs)
+    return out, results
+
+
+def test_every_run_leaves_a_whole_record(
+    runs: list[RunSpec], undisturbed: tuple[Path, list[Result]]
+) -> None:
+    out, results = undisturbed
+    assert [result.key for result in results] == [run.key for run in runs]
+    pmn = next(result for result in results if result.strategy == "pmn")
+    assert pmn.tasks == ["obj", "att", "cnt"]
+    assert pmn.metrics == ["top1", "map", "accuracy"]
+    for split in ("test", "novel"):
+        matrix = pmn.scores[split]
+        assert [[value is None for value in row] for row in matrix] == [
+            [False, True, True],
+            [False, False, True],
+            [False, False, False],
+        ]
+        assert [row[0] for row in matrix] == [matrix[0][0]] * 3  # frozen
+    assert pmn.summary()["forgetting"] == 0
+    assert pmn.samples["train"][0] == 300 and pmn.samples["test"][0] == 100
+    assert pmn.parameters["total"] == sorted(pmn.parameters["total"])
+    assert len(set(pmn.weights)) == 3 and all(pmn.weights)
+    assert pmn.costs[-1].samples_seen > pmn.costs[0].samples_seen > 0
+    assert pmn.versions["torch"] and pmn.data and pmn.error is None
+    constant = results[0]
+    assert constant.scores["test"][-1] == constant.constant["test"] == pmn.constant["test"]
+    assert not list(out.glob("*/checkpoint*"))  # of no use any more
+    assert pmn.curves.keys() == set(pmn.tasks)
+    for task, curve in pmn.curves.items():
+        steps = [epoch.step for epoch in curve]
+        assert steps == sorted(set(steps)) and max(e.score for e in curve) == pmn.validation[task]
+
+
+def test_what_was_learned_is_kept(
+    runs: list[RunSpec], cache: Path, undisturbed: tuple[Path, list[Result]]
+) -> None:
+    out, results = undisturbed
+    for run, result in zip(runs, results, strict=True):
+        stream = Stream.open(run.stream, run.seed, cache=cache)
+        lessons = list(stream.as_avalanche().train_stream)
+        strategy = make_strategy(run, lessons)
+        strategy.load(out / run.key / LEARNED, lessons)
+        assert strategy.digest() == result.weights[-1]
+
+
+def test_what_is_done_is_not_done_again(
+    runs: list[RunSpec], cache: Path, undisturbed: tuple[Path, list[Result]]
+) -> None:
+    out, results = undisturbed
+    before = {path: path.stat().st_mtime_ns for path in out.glob("*/[!.]*")}
+    assert Driver(out, cache=cache).run(runs) == results
+    assert {path: path.stat().st_mtime_ns for path in out.glob("*/[!.]*")} == before
+
+
+def test_fresh_starts_over_and_keeps_the_old(
+    runs: list[RunSpec], cache: Path, tmp_path: Path
+) -> None:
+    run = next(run for run in runs if run.strategy == "constant")
+    [first] = Driver(tmp_path, cache=cache).run([run])
+    [second] = Driver(tmp_path, cache=cache, fresh=True).run([run])
+    assert what_matters([first]) == what_matters([second])
+    assert read_result(tmp_path / "earlier" / "1" / run.key / RESULT) == first
+    assert read_results(tmp_path) == [second]
+
+
+FAILING = """
+from pmn_cl.strategy.base import Strategy
+class Failing(Strategy):
+    def learn(self, lesson, validation):
+        if lesson.task.name == "att":
+            raise ValueError("no idea")
+    def predict(self, lesson):
+        samples = lesson.samples
+        one = lesson.task.constant(samples.columns, samples.store.names)
+        return one[None].repeat(len(samples), 0)
+    def save(self, folder): ...
+    def load(self, folder, lessons): ...
+"""
+
+
+def test_a_failed_run_is_a_result_and_the_others_go_on(cache: Path, tmp_path: Path) -> None:
+    names = ("constant", '"failing_strategy:Failing"')
+    stream = tiny_stream(tmp_path, *names, failing_strategy=FAILING)
+    out = tmp_path / "out"
+    for attempt in (1, 2):  # what failed is tried again
+        results = Driver(out, cache=cache).run(plan_runs(load_spec(stream), (), [0]))
+        assert [result.status for result in results] == ["completed", "failed"]
+        failed = results[1]
+        assert failed.error is not None and failed.error.message == "no idea"
+        assert failed.error.kind == "ValueError"
+        assert "no idea" in (out / failed.key / "traceback.txt").read_text("utf-8")
+        assert [row[0] is not None for row in failed.scores["test"]] == [True]  # up to there
+        assert len(list((out / failed.key).glob(f"{JOURNAL}*"))) == attempt
+
+
+def test_a_run_that_cannot_begin_is_a_result_and_the_others_go_on(
+    cache: Path, tmp_path: Path
+) -> None:
+    bad = "{name: pmn, supervise: [cmt]}"
+    stream = tiny_stream(tmp_path, bad, "constant")
+    given = [*RUN[:-1], str(stream), "--seed", "0", "--seed", "0"]
+    path = os.pathsep.join(p for p in sys.path if p)
+    for _ in (1, 2):  # also when it is tried again
+        done = subprocess.run(
+            [*given, "--out", str(tmp_path / "out"), "--cache", str(cache), "--tracking", "off"],
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 1, done.stderr
+        assert "unknown task 'cmt'" in done.stdout and "Traceback" not in done.stderr
+        failed, whole = sorted(read_results(tmp_path / "out"), key=lambda r: r.status != "failed")
+        assert (failed.status, whole.status) == ("failed", "completed")
+        assert failed.summary()["average"] is None
+        assert "constant" in done.stdout.splitlines()[-3]  # beside the titles of its own columns
+
+
+def test_a_state_that_the_journal_knows_nothing_of_is_not_trusted(
+    runs: list[RunSpec], cache: Path, tmp_path: Path
+) -> None:
+    run = next(run for run in runs if run.strategy == "hard_sharing")
+    driver = start(tmp_path, cache, "--strategy", "hard_sharing", "--seed", str(run.seed))
+    folder = tmp_path / run.key
+    while len(lines := lines_of(tmp_path)) < 1 or lines[run.key] < 3:  # two experiences
+        time.sleep(0.01)
+    driver.kill()
+    driver.wait()
+    with held(folder, "this run", patience=30):  # until the run has noticed
+        pass
+    if read_result(folder / RESULT).status == "completed":
+        pytest.skip("the run was faster than the kill")
+    (folder / JOURNAL).write_text("", "utf-8")
+    [result] = Driver(tmp_path, cache=cache).run([run])
+    assert result.status == "failed" and result.error is not None
+    assert "knows 0 experiences" in result.error.message
+
+
+def test_two_drivers_in_one_folder_are_told_apart(runs: list[RunSpec], tmp_path: Path) -> None:
+    with held(tmp_path, "the folder"), pytest.raises(UserError, match=f"process {os.getpid()} on"):
+        Driver(tmp_path).run(runs[:1])
+
+
+def test_the_working_directory_shadows_nothing(cache: Path, tmp_path: Path) -> None:
+    for name in ("strategies", "benchmarks", "torch"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise ImportError('shadowed')", "utf-8")
+    given = [
+        *RUN,
+        "--strategy",
+        "hard_sharing",
+        "--seed",
+        "0",
+        "--out",
+        "out",
+        "--cache",
+        str(cache),
+    ]
+    script = f"import sys; sys.argv = {given[4:]!r}; sys.path.remove('')\n"
+    script += "from pmn_cl.cli.main import main; main()"
+    path = os.pathsep.join(p for p in sys.path if p)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+
+
+# Cut off at any moment.
+
+
+def start(out: Path, cache: Path, *more: str) -> subprocess.Popen[str]:
+    given = [*RUN, "--out", str(out), "--cache", str(cache), "--checkpoint-every", "0", *more]
+    path = os.pathsep.join(p for p in sys.path if p)
+    return subprocess.Popen(
+        given,
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def workers_of(out: Path, driver: int) -> list[int]:
+    """The processes that hold a run's folder; the driver itself does, for a moment."""
+    found = []
+    for lock in out.glob("*/.lock"):
+        try:
+            found.append(int(json.loads(lock.read_text("utf-8"))["process"]))
+        except (ValueError, OSError):
+            continue
+    return [p for p in found if p != driver and Path(f"/proc/{p}").exists()]
+
+
+def lines_of(out: Path) -> dict[str, int]:
+    return {path.parent.name: len(read_journal(path)) for path in out.glob(f"*/{JOURNAL}")}
+
+
+def kill_and_resume(out: Path, cache: Path, kills: int, seed: int) -> list[Result]:
+    """Kill driver or worker at random moments, start again, and return the end."""
+    chance = random.Random(seed)
+    for number in range(kills):
+        driver = start(out, cache)
+        before = lines_of(out)
+        moment = time.monotonic() + chance.uniform(0.5, 6.0)
+        # So that every kill hits a run that is under way.
+        while time.monotonic() < moment or not workers_of(out, driver.pid):
+            if driver.poll() is not None:
+                break
+            time.sleep(0.02)
+        victims = workers_of(out, driver.pid) if number % 2 else [driver.pid]
+        for process in victims[:1]:
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        if number % 2:
+            assert driver.wait() in (0, 1)
+        else:
+            driver.wait()
+        after = lines_of(out)  # every line can be read, and none was lost
+        assert all(after.get(key, 0) >= count for key, count in before.items())
+    last = start(out, cache)
+    said, _ = last.communicate()
+    assert last.returncode == 0, said
+    return read_results(out)
+
+
+def test_runs_killed_at_random_moments_end_as_if_nothing_had_happened(
+    cache: Path, tmp_path: Path, undisturbed: tuple[Path, list[Result]]
+) -> None:
+    found = kill_and_resume(tmp_path, cache, kills=5, seed=1)
+    assert what_matters(found) == what_matters(undisturbed[1])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2, 12))
+def test_fifty_kills(
+    seed: int, cache: Path, tmp_path: Path, undisturbed: tuple[Path, list[Result]]
+) -> None:
+    found = kill_and_resume(tmp_path, cache, kills=5, seed=seed)
+    assert what_matters(found) == what_matters(undisturbed[1])
+
+
+def test_ctrl_c_stops_in_order_and_says_how_to_go_on(
+    cache: Path, tmp_path: Path, undisturbed: tuple[Path, list[Result]]
+) -> None:
+    driver = start(tmp_path, cache, "--workers", "2")
+    while not workers_of(tmp_path, driver.pid):
+        time.sleep(0.02)
+    driver.send_signal(signal.SIGINT)
+    said, _ = driver.communicate()
+    assert driver.returncode == 1, said
+    assert "the same command goes on" in said
+    statuses = {result.status for result in read_results(tmp_path)}
+    assert "interrupted" in statuses and "failed" not in statuses
+    again = start(tmp_path, cache)
+    said, _ = again.communicate()
+    assert again.returncode == 0, said
+    assert what_matters(read_results(tmp_path)) == what_matters(undisturbed[1])

@@ -1,0 +1,118 @@
+"""How long and how fast a task is trained: by hand, and the paper's settings."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from pmn_cl.strategy.training import TRAINING, TrainingSettings
+
+
+def settings(**changes: Any) -> TrainingSettings:
+    given = {"learning_rate": 0.01, "batch_size": 10, "epochs": 3, **changes}
+    return TrainingSettings.model_validate(given)
+
+
+@pytest.mark.parametrize(
+    ("task", "rate", "batch", "epochs"),
+    [  # appendix B.2, "Training"
+        ("obj", 0.0005, 32, 20),
+        ("att", 0.0005, 32, 20),
+        ("cap", 0.0005, 64, 20),
+        ("rel", 0.0005, 128, 20),
+        ("cnt", 0.0001, 128, 20),
+        ("vqa", 0.0005, 128, 7),
+    ],
+)
+def test_the_papers_settings_are_the_papers(
+    task: str, rate: float, batch: int, epochs: int
+) -> None:
+    found = TRAINING["paper"][task]
+    assert (found.learning_rate, found.batch_size, found.epochs) == (rate, batch, epochs)
+    # The paper says nothing of a schedule, of warm-up or of clipping.
+    assert (found.schedule, found.warmup, found.clip) == ("constant", 0, None)
+    assert found.steps(1000) == 1000 * epochs
+
+
+def test_every_size_has_settings_for_all_six_tasks() -> None:
+    for by_task in TRAINING.values():
+        assert set(by_task) == {"obj", "att", "rel", "cap", "cnt", "vqa"}
+
+
+@pytest.mark.parametrize(
+    ("per_epoch", "budget", "least_steps", "steps"),
+    [
+        (10, 100, 0, 30),  # three epochs
+        (10, 100, 30, 30),
+        (10, 100, 31, 31),  # small fractions get more, up to the least
+        (1, 100, 1000, 1000),
+        (10, 50, 0, 15),  # one and a half epochs
+        (10, 50, 20, 20),
+        (11, 25, 0, 8),  # 8.25
+        (10, 200, 0, 60),
+        (1, 1, 0, 1),  # never none
+    ],
+)
+def test_a_task_takes_its_share_of_all_epochs_and_at_least_the_least_steps(
+    per_epoch: int, budget: float, least_steps: int, steps: int
+) -> None:
+    assert settings(least_steps=least_steps).steps(per_epoch, budget) == steps
+
+
+def test_a_constant_rate_stays() -> None:
+    assert [settings().learning_rate_at(step, 5) for step in range(5)] == [0.01] * 5
+
+
+def test_warm_up_rises_evenly_and_the_step_after_it_is_the_first_at_full_rate() -> None:
+    found = [settings(warmup=4).learning_rate_at(step, 100) for step in range(7)]
+    assert found == pytest.approx([0.002, 0.004, 0.006, 0.008, 0.01, 0.01, 0.01])
+
+
+def test_cosine_falls_from_the_full_rate_over_half_of_it_to_nothing() -> None:
+    found = [settings(schedule="cosine").learning_rate_at(step, 8) for step in (0, 2, 4, 6, 8)]
+    # (1 + cos 0, 45, 90, 135, 180 degrees) / 2
+    assert found == pytest.approx([0.01, 0.0085355, 0.005, 0.0014645, 0.0], abs=1e-7)
+
+
+def test_warm_up_and_cosine_multiply() -> None:
+    found = settings(schedule="cosine", warmup=9).learning_rate_at(4, 16)
+    assert found == pytest.approx(0.01 * (5 / 10) * (1 + math.sqrt(0.5)) / 2)
+
+
+def test_the_rate_is_above_zero_at_every_step_taken() -> None:
+    chosen = settings(schedule="cosine", warmup=50)
+    assert all(chosen.learning_rate_at(step, 20) > 0 for step in range(20))  # cut in warm-up
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"epoch": 3},
+        {"learning_rate": 0.0},
+        {"learning_rate": float("nan")},
+        {"batch_size": 0},
+        {"epochs": 0},
+        {"epochs": 1.5},
+        {"least_steps": -1},
+        {"warmup": -1},
+        {"clip": 0.0},
+        {"schedule": "linear"},
+    ],
+    ids=str,
+)
+def test_unknown_keys_and_values_out_of_range_are_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(changes))):
+        settings(**changes)
+
+
+def test_settings_cannot_be_changed_under_a_run() -> None:
+    with pytest.raises(ValidationError, match="frozen"):
+        settings().epochs = 5
+
+
+def test_an_infinite_rate_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        settings(learning_rate=math.inf)

@@ -1,0 +1,216 @@
+"""Tasks: scores and losses against hand calculations, constants against brute force."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from pmn_cl import registry
+from pmn_cl.data.loader import Batches, Scenes
+from pmn_cl.data.samples import Samples
+from pmn_cl.data.store import Store
+from pmn_cl.tasks.answers import AnswerTask
+from pmn_cl.tasks.attributes import AttributeTask
+from pmn_cl.tasks.base import Task
+from pmn_cl.tasks.captions import CaptionTask, words_to_text
+from pmn_cl.tasks.counts import CountTask
+from pmn_cl.tasks.objects import ObjectTask
+from pmn_cl.tasks.relations import RelationTask
+
+ALL: list[Task] = [registry.load(reference)() for reference in registry.TASKS.values()]
+
+
+def test_levels_and_call_lists_are_the_papers() -> None:
+    """Section 3.3: L_cap, L_rel = [obj, att, …], L_vqa = [rel, obj, …]; M_cnt2 of Table 2."""
+    found = {task.name: (task.level, set(task.calls)) for task in ALL}
+    assert found == {
+        "obj": (0, set()),
+        "att": (0, set()),
+        "rel": (1, {"obj", "att"}),
+        "cap": (1, {"obj", "att"}),
+        "cnt": (2, {"rel", "obj", "att"}),
+        "vqa": (3, {"rel", "obj", "att", "cnt", "cap"}),
+    }
+
+
+def test_object_scores_count_only_regions_asked_about() -> None:
+    predictions = np.array([[[3, 1, 0, 2, 4], [1, 3, 0, 2, 4], [9, 8, 7, 6, 5]]])
+    columns = {"label": np.array([[3, 3, 3]]), "asked": np.array([[True, True, False]])}
+    expected = {"top1": 0.5, "top5": 1.0, "top1_objects": 0.5}
+    assert ObjectTask().score(predictions, columns, {}) == expected
+
+
+def test_object_scores_without_background() -> None:
+    predictions = np.array([[[0, 1, 2, 3, 4], [1, 0, 2, 3, 4], [0, 1, 2, 3, 4]]])
+    columns = {"label": np.array([[0, 1, 2]]), "asked": np.ones((1, 3), dtype=bool)}
+    scores = ObjectTask().score(predictions, columns, {})
+    assert scores["top1"] == pytest.approx(2 / 3)
+    assert scores["top1_objects"] == 0.5
+
+
+def test_any_box_that_fits_is_right_and_the_drawn_one_counts_apart() -> None:
+    columns = {
+        "target": np.array([2, 0, 1, 1]),
+        "satisfying": np.array([[0, 1, 1], [1, 0, 0], [0, 1, 0], [1, 1, 0]], dtype=bool),
+        "direction": np.array([0, 0, 1, 1]),
+    }
+    scores = RelationTask().score(
+        np.array([1, 0, 1, 2]), columns, {"directions": ["object", "subject"]}
+    )
+    assert scores == {"accuracy": 0.75, "drawn_box": 0.5, "object": 1.0, "subject": 0.5}
+
+
+def test_count_scores() -> None:
+    columns = {"count": np.array([0, 3, 5, 5]), "kind": np.array([0, 0, 0, 1])}
+    scores = CountTask().score(
+        np.array([0, 2, 5, 9]), columns, {"cnt kinds": ["plain", "relational"]}
+    )
+    assert scores["accuracy"] == 0.5
+    assert scores["within_one"] == 0.75
+    assert scores["rmse"] == pytest.approx(math.sqrt((0 + 1 + 0 + 16) / 4))
+    assert scores["plain"] == pytest.approx(2 / 3)
+    assert scores["relational"] == 0
+
+
+def test_answer_scores_are_the_soft_scores_of_the_answers_given() -> None:
+    columns = {
+        "answers": np.array([[4, 7], [4, 0], [2, 0]]),
+        "scores": np.array([[0.6, 0.3], [1.0, 0.0], [1.0, 0.0]]),
+        "kind": np.array([0, 0, 1]),
+        "hops": np.array([1, 2, 2]),
+    }
+    names = {"vqa kinds": ["yes/no", "number", "other"]}
+    scores = AnswerTask().score(np.array([7, 4, 5]), columns, names)
+    by_type = {"yes/no": 0.65, "number": 0.0}
+    by_hops = {"one hop": 0.3, "two hops": 0.5}
+    assert scores == pytest.approx({"accuracy": 1.3 / 3, **by_type, **by_hops})
+
+
+def test_samples_without_kinds_are_scored_as_one() -> None:
+    columns = {"count": np.array([1, 2]), "scene": np.array([0, 1])}
+    scores = CountTask().score(np.array([1, 1]), columns, {})
+    assert scores == pytest.approx({"accuracy": 0.5, "within_one": 1.0, "rmse": math.sqrt(0.5)})
+    prior = CountTask().prior(columns, {"counts": ["0", "1", "2"]})
+    assert prior == {"": [("1", 0.5), ("2", 0.5)]}
+
+
+def test_caption_scores_are_best_for_a_reference(digits: Store) -> None:
+    samples = Samples.whole(digits, "test", CaptionTask())
+    captions = samples.columns["captions"]
+    right = CaptionTask().score(captions[:, 0], samples.columns, digits.names)
+    shifted = CaptionTask().score(np.roll(captions[:, 0], 1, 0), samples.columns, digits.names)
+    assert right["cider_d"] > 2 * shifted["cider_d"]
+
+
+def test_words_end_at_the_end_mark_and_at_padding() -> None:
+    words = ["", "<s>", "</s>", "a", "ring"]
+    assert words_to_text(np.array([3, 4, 2, 3]), words) == "a ring"
+    assert words_to_text(np.array([3, 0, 4]), words) == "a"
+
+
+@pytest.mark.parametrize(
+    "task", [t for t in ALL if t.name not in ("att", "cap")], ids=lambda task: task.name
+)
+def test_no_other_constant_serves_the_training_samples_better(task: Task, digits: Store) -> None:
+    samples = Samples.whole(digits, "train", task)
+    best = task.constant(samples.columns, digits.names)
+
+    def score(answer: np.ndarray) -> float:
+        everywhere = answer[None].repeat(len(samples), axis=0)
+        return task.score(everywhere, samples.columns, digits.names)[task.metric]
+
+    others = [np.full(best.shape, value) for value in range(24)]
+    assert score(best) == max(map(score, [best, *others]))
+
+
+def test_a_constant_attribute_score_earns_the_attributes_frequency(digits: Store) -> None:
+    """With one score for all, the average precision of a class is its share of positives."""
+    samples, task = Samples.whole(digits, "test", AttributeTask()), AttributeTask()
+    everywhere = task.constant(samples.columns, digits.names)[None].repeat(len(samples), axis=0)
+    found = task.score(everywhere, samples.columns, digits.names)["map"]
+    truth = samples.columns["attributes"][samples.columns["asked"]]
+    assert found == pytest.approx(truth.mean(axis=0).mean())
+
+
+def test_priors_are_shares_of_answers(digits: Store) -> None:
+    for task in ALL:
+        for kind, answers in task.prior(
+            Samples.whole(digits, "test", task).columns, digits.names
+        ).items():
+            shares = [share for _, share in answers]
+            assert shares == sorted(shares, reverse=True), (task.name, kind)
+            if task.name in ("obj", "cnt", "vqa"):  # exactly one right answer each
+                assert sum(shares) == pytest.approx(1)
+
+
+def output_shape(task: Task, store: Store, batch: int) -> tuple[int, ...]:
+    """The shape of a model's outputs, from what a task and a store say."""
+    regions = store.table("val", "scenes")["mask"].shape[1]
+    steps = store.table("val", "cap")["words"].shape[1]
+    over = len(store.names[task.outputs]) if task.outputs else regions
+    inner = {"obj": (regions,), "att": (regions,), "cap": (steps,)}.get(task.name, ())
+    return (batch, *inner, over)
+
+
+@pytest.mark.parametrize("task", ALL, ids=lambda task: task.name)
+def test_a_loaders_batch_is_all_that_loss_and_score_need(task: Task, digits: Store) -> None:
+    samples = Samples.whole(digits, "val", task)
+    _, y = Batches(samples, Scenes(digits, "val"))[np.arange(len(samples))]
+    shape = output_shape(task, digits, len(samples))
+    outputs = torch.randn(shape, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    loss = task.loss(outputs, y)
+    loss.backward()
+    assert loss.isfinite()
+    assert outputs.grad is not None
+    assert outputs.grad.abs().sum() > 0
+    scores = task.score(task.decode(outputs.detach()), samples.columns, digits.names)
+    assert 0 <= scores[task.metric] < 1
+
+
+def test_losses_by_hand() -> None:
+    log2, log4 = math.log(2), math.log(4)
+    asked = torch.tensor([[True, False]])
+    targets = {"label": torch.tensor([[1, 3]]), "asked": asked}
+    assert float(ObjectTask().loss(torch.zeros(1, 2, 4), targets)) == pytest.approx(log4)
+    targets = {"attributes": torch.tensor([[[True, False], [True, True]]]), "asked": asked}
+    assert float(AttributeTask().loss(torch.zeros(1, 2, 2), targets)) == pytest.approx(log2)
+    padded = torch.tensor([[0.0, 0.0, -torch.inf]])
+    one = {"satisfying": torch.tensor([[False, True, False]])}
+    assert float(RelationTask().loss(padded, one)) == pytest.approx(log2)
+    # Two boxes fit: −½ ln ¾ − ½ ln ¼, as if each were drawn half of the time.
+    uneven = torch.tensor([[math.log(3), 0.0, -torch.inf]], requires_grad=True)
+    two = {"satisfying": torch.tensor([[True, True, False]])}
+    loss = RelationTask().loss(uneven, two)
+    assert float(loss) == pytest.approx(log4 - math.log(3) / 2)
+    loss.backward()
+    assert uneven.grad is not None
+    assert uneven.grad[0].tolist() == pytest.approx([0.25, -0.25, 0.0])
+    words = {"words": torch.tensor([[2, 1, 0, 0]])}
+    outputs = torch.zeros(1, 4, 4)
+    outputs[0, 2:, 3] = 100.0  # said after the end: no matter
+    assert float(CaptionTask().loss(outputs, words)) == pytest.approx(log4)
+    count = {"count": torch.tensor([3])}
+    assert float(CountTask().loss(torch.zeros(1, 4), count)) == pytest.approx(log4)
+    answer = {"answers": torch.tensor([[0, 2]] * 3), "scores": torch.tensor([[1.0, 0.3]] * 3)}
+    assert float(AnswerTask().loss(torch.zeros(3, 5), answer)) == pytest.approx(5 * log2)
+
+
+def test_answer_loss_pulls_towards_soft_scores() -> None:
+    """The gradient of the binary cross-entropy is sigmoid(logit) minus the soft target."""
+    logits = torch.zeros(1, 3, requires_grad=True)
+    answer = {"answers": torch.tensor([[2]]), "scores": torch.tensor([[0.9]])}
+    AnswerTask().loss(logits, answer).backward()
+    assert logits.grad is not None
+    assert logits.grad[0].tolist() == pytest.approx([0.5, 0.5, -0.4])
+
+
+def test_outputs_are_decoded_to_predictions() -> None:
+    logits = torch.tensor([[0.1, 0.9, 0.5]])
+    for task in (RelationTask(), CountTask(), AnswerTask()):
+        assert task.decode(logits).tolist() == [1]
+    assert ObjectTask().decode(logits[None]).tolist() == [[[1, 2, 0]]]
+    assert CaptionTask().decode(logits[None]).tolist() == [[1]]
+    assert AttributeTask().decode(logits[None]).shape == (1, 1, 3)
