@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmn_cl.errors import UserError
-from pmn_cl.strategy.base import Lesson, Strategy
+from pmn_cl.strategy.base import Experience, Strategy
 
 _KEPT = "answers.npz"
 
@@ -26,16 +26,16 @@ class Constant(Strategy):
         super().__init__(**given)
         self._answers: dict[str, NDArray[Any]] = {}
 
-    def learn(self, lesson: Lesson, validation: Lesson) -> None:
+    def learn(self, experience: Experience, validation: Experience) -> None:
         """Find the answer that serves the training samples best."""
-        samples = lesson.samples
+        samples = experience.samples
         self._answers[samples.task.name] = samples.task.constant(
             samples.columns, samples.store.names
         )
 
-    def predict(self, lesson: Lesson) -> NDArray[Any]:
+    def predict(self, experience: Experience) -> NDArray[Any]:
         """Give that answer to every sample."""
-        samples = lesson.samples
+        samples = experience.samples
         if samples.task.name not in self._answers:
             known = ", ".join(self._answers) or "none"
             raise UserError(f"task {samples.task.name!r} was not learned; learned: {known}")
@@ -47,7 +47,9 @@ class Constant(Strategy):
         Path(folder).mkdir(parents=True, exist_ok=True)
         np.savez(Path(folder) / _KEPT, allow_pickle=False, **self._answers)
 
-    def load(self, folder: str | Path, lessons: Sequence[Lesson]) -> None:
+    def load(self, folder: str | Path, experiences: Sequence[Experience]) -> None:
         """Take up the answers."""
         with np.load(Path(folder) / _KEPT, allow_pickle=False) as kept:
-            self._answers = {lesson.task.name: kept[lesson.task.name] for lesson in lessons}
+            self._answers = {
+                experience.task.name: kept[experience.task.name] for experience in experiences
+            }

@@ -24,16 +24,16 @@ from torch import Tensor
 
 from baselines.hard_sharing import HardSharing
 from baselines.options import GemOptions
-from pmn_cl.strategy.base import Lesson
+from pmn_cl.strategy.base import Experience
 from strategies.loop import task_seed
 
 _COUNTS = ("samples_replayed", "checks", "projections")
 
 
-class Kept(NamedTuple):
+class EpisodicMemory(NamedTuple):
     """Samples of a task that stay at hand."""
 
-    lesson: Lesson
+    experience: Experience
     x: Any
     y: Any
 
@@ -49,18 +49,20 @@ class GradientEpisodicMemory(HardSharing):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self.memory: dict[int, Kept] = {}  # by task label
+        self.memory: dict[int, EpisodicMemory] = {}  # by task label
         self.checks = 0  # steps with old tasks to mind
         self.projections = 0  # those of them at which a constraint was violated
         self.samples_replayed = 0  # of those seen
 
-    def finish(self, lesson: Lesson) -> None:
+    def finish(self, experience: Experience) -> None:
         """Keep some samples; which, the seed and the task say, so that loading keeps the same."""
-        dice = np.random.default_rng(task_seed(self.seed, f"memory of {lesson.task.name}"))
-        size = min(self.options.patterns_per_experience, len(lesson.batches))
-        rows = np.sort(dice.choice(len(lesson.batches), size, replace=False))
-        x, y = lesson.batches[rows]
-        self.memory[lesson.task_label] = Kept(lesson, x.to(self.device), y.to(self.device))
+        dice = np.random.default_rng(task_seed(self.seed, f"memory of {experience.task.name}"))
+        size = min(self.options.patterns_per_experience, len(experience.batches))
+        rows = np.sort(dice.choice(len(experience.batches), size, replace=False))
+        x, y = experience.batches[rows]
+        self.memory[experience.task_label] = EpisodicMemory(
+            experience, x.to(self.device), y.to(self.device)
+        )
 
     def memory_samples(self) -> int:
         """Return how many samples are kept."""
@@ -103,11 +105,11 @@ class GradientEpisodicMemory(HardSharing):
             for parameter, part in zip(parameters, parts, strict=True):
                 parameter.grad = part.view_as(parameter)
 
-    def _gradient(self, kept: Kept, parameters: Sequence[Tensor]) -> Tensor:
+    def _gradient(self, kept: EpisodicMemory, parameters: Sequence[Tensor]) -> Tensor:
         """Return g_k, the gradient of the loss on a task's memory."""
         self.samples_seen += len(kept.x)
         self.samples_replayed += len(kept.x)
-        _, loss = self.batch_loss(kept.x, kept.y, kept.lesson)
+        _, loss = self.batch_loss(kept.x, kept.y, kept.experience)
         return _flat(torch.autograd.grad(loss, parameters, allow_unused=True), parameters)
 
 

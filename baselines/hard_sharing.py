@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 from baselines.common.heads import head_for
 from baselines.common.network import HeadsNetwork, HeadsStrategy
-from baselines.common.trunk import Plan, Trunk
+from baselines.common.trunk import NetworkPlan, Trunk
 from pmn_cl.modules.runtime.environment import Environment
-from pmn_cl.strategy.base import Lesson
+from pmn_cl.strategy.base import Experience
 from pmn_cl.tasks.base import Task
 from strategies.loop import Course, task_seed
 
@@ -29,7 +29,7 @@ from strategies.loop import Course, task_seed
 class SharedNetwork(HeadsNetwork):
     """A trunk that every task changes, and heads that only their own task changes."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: NetworkPlan) -> None:
         super().__init__(plan)
         self.trunk = Trunk(plan)
         self.heads = nn.ModuleDict()
@@ -58,24 +58,24 @@ class _Mixing(HardSharing):
         super().__init__(**given)
         self._shares: list[tuple[Course, int]] = []  # the batches of each task, and how many
 
-    def course(self, lesson: Lesson, again: str = "") -> Course:
+    def course(self, experience: Experience, again: str = "") -> Course:
         """Return a task's batches: in its own order, or in another where it is learned again."""
         seed = task_seed(self.seed, f"again for {again}") if again else self.seed
-        return Course(lesson, self.settings[lesson.task.name].batch_size, seed)
+        return Course(experience, self.settings[experience.task.name].batch_size, seed)
 
-    def own_steps(self, lesson: Lesson) -> int:
+    def own_steps(self, experience: Experience) -> int:
         """Return how many steps a task would have alone."""
-        settings = self.settings[lesson.task.name]
-        return settings.steps(len(self.course(lesson)), self.budget)
+        settings = self.settings[experience.task.name]
+        return settings.steps(len(self.course(experience)), self.budget)
 
-    def plan(self, lesson: Lesson) -> None:
+    def plan(self, experience: Experience) -> None:
         """Take all steps of all tasks, in as many parts as the last task has epochs."""
-        super().plan(lesson)
+        super().plan(experience)
         self.steps = sum(steps for _, steps in self._shares)
 
     def make_train_dataloader(self, **kwargs: Any) -> None:
         """Mix the batches of the tasks."""
-        names = "+".join(course.lesson.task.name for course, _ in self._shares)
+        names = "+".join(course.experience.task.name for course, _ in self._shares)
         self.dataloader = Mixture(self, self._shares, task_seed(self.seed, names))
 
 
@@ -86,29 +86,36 @@ class HardSharingJoint(_Mixing):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self._validations: dict[str, Lesson] = {}
+        self._validations: dict[str, Experience] = {}
 
-    def learn_all(self, lessons: Sequence[Lesson], validations: Sequence[Lesson]) -> None:
+    def learn_all(
+        self, experiences: Sequence[Experience], validations: Sequence[Experience]
+    ) -> None:
         """Learn all tasks together, as one long experience."""
-        self._shares = [(self.course(lesson), self.own_steps(lesson)) for lesson in lessons]
+        self._shares = [
+            (self.course(experience), self.own_steps(experience)) for experience in experiences
+        ]
         self._validations = {v.task.name: v for v in validations}
-        for lesson in lessons:
-            self.lessons[lesson.task_label] = lesson
-        super().learn(lessons[-1], validations[-1])
+        for experience in experiences:
+            self.experiences[experience.task_label] = experience
+        super().learn(experiences[-1], validations[-1])
 
-    def learn(self, lesson: Lesson, validation: Lesson) -> None:
+    def learn(self, experience: Experience, validation: Experience) -> None:
         """Learn a stream of one task."""
-        self.learn_all([lesson], [validation])
+        self.learn_all([experience], [validation])
 
-    def prepare(self, lesson: Lesson) -> None:
+    def prepare(self, experience: Experience) -> None:
         """Add the heads of all tasks."""
-        for course, _ in self._shares or [(self.course(lesson), 0)]:
-            super().prepare(course.lesson)
+        for course, _ in self._shares or [(self.course(experience), 0)]:
+            super().prepare(course.experience)
 
     def validate(self) -> dict[str, float]:
         """Score all tasks that are learned together."""
-        lessons = self._validations
-        return {name: self.score(lesson)[lesson.task.metric] for name, lesson in lessons.items()}
+        experiences = self._validations
+        return {
+            name: self.score(experience)[experience.task.metric]
+            for name, experience in experiences.items()
+        }
 
     def better(self, scores: Mapping[str, float], best: Mapping[str, float]) -> bool:
         """Compare task by task, as their units differ: better if scores rise in the mean."""
@@ -124,16 +131,16 @@ class HardSharingCumulative(_Mixing):
 
     keeps_data = True
 
-    def learn(self, lesson: Lesson, validation: Lesson) -> None:
+    def learn(self, experience: Experience, validation: Experience) -> None:
         """Learn a task, and the earlier ones again."""
-        steps, earlier = self.own_steps(lesson), list(self.lessons.values())
+        steps, earlier = self.own_steps(experience), list(self.experiences.values())
         again = [
-            (self.course(old, lesson.task.name), (steps + place) // len(earlier))
+            (self.course(old, experience.task.name), (steps + place) // len(earlier))
             for place, old in enumerate(earlier)
         ]
-        new = (self.course(lesson), steps)
+        new = (self.course(experience), steps)
         self._shares = [*((course, count) for course, count in again if count), new]
-        super().learn(lesson, validation)
+        super().learn(experience, validation)
 
 
 class Mixture:

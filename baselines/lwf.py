@@ -42,12 +42,12 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from baselines.common.heads import OUT_OF_REACH, RegionHead, Teacher
-from baselines.common.trunk import Seen, reader_name
+from baselines.common.trunk import HeadInput, reader_name
 from baselines.hard_sharing import HardSharing, SharedNetwork
 from baselines.options import LwfOptions
 from pmn_cl.modules.caption import LONGEST
 from pmn_cl.modules.runtime.environment import Environment
-from pmn_cl.strategy.base import Lesson
+from pmn_cl.strategy.base import Experience
 from pmn_cl.tasks.base import Task
 from strategies.loop import task_seed
 
@@ -66,26 +66,26 @@ class LearningWithoutForgetting(HardSharing):
         self._old: OldNetwork | None = None
         self.terms: dict[str, float] = {}  # L_old of the last batch, by old task
 
-    def prepare(self, lesson: Lesson) -> None:
+    def prepare(self, experience: Experience) -> None:
         """Freeze a copy of the network as it is, then add what the task needs."""
         if isinstance(self.model, SharedNetwork) and self.options.strength > 0:
-            self._old = OldNetwork(self.model, lesson, self.seed)
-        super().prepare(lesson)
+            self._old = OldNetwork(self.model, experience, self.seed)
+        super().prepare(experience)
 
-    def finish(self, lesson: Lesson) -> None:
+    def finish(self, experience: Experience) -> None:
         """Let the copy go."""
         self._old, self.terms = None, {}
 
-    def batch_loss(self, x: Any, y: Any, lesson: Lesson) -> tuple[Tensor, Tensor]:
+    def batch_loss(self, x: Any, y: Any, experience: Experience) -> tuple[Tensor, Tensor]:
         """Return outputs, and L_new + λ_o Σ L_old."""
         if self._old is None:
-            return super().batch_loss(x, y, lesson)
-        env = self._old.ask(Environment.of(x, task=lesson.task.name))
-        now = Look(self.network, env)
-        outputs = now.answer(lesson.task, y)
-        terms = self._old.terms(now, lesson.task, self.options.temperature)
+            return super().batch_loss(x, y, experience)
+        env = self._old.ask(Environment.of(x, task=experience.task.name))
+        now = OldTaskQuery(self.network, env)
+        outputs = now.answer(experience.task, y)
+        terms = self._old.terms(now, experience.task, self.options.temperature)
         self.terms = {name: float(term.detach()) for name, term in terms.items()}
-        loss = lesson.task.loss(outputs, y)
+        loss = experience.task.loss(outputs, y)
         return outputs, loss + self.options.strength * sum(terms.values())
 
     def extra_state(self) -> dict[str, Tensor]:
@@ -98,7 +98,7 @@ class LearningWithoutForgetting(HardSharing):
             self._old.load(tensors)
 
 
-class Look:
+class OldTaskQuery:
     """One look of a network at a batch, for all tasks: what they have in common is found once."""
 
     def __init__(
@@ -106,7 +106,7 @@ class Look:
     ) -> None:
         self.network, self.env = network, env
         self._regions = network.trunk.look(env) if regions is None else regions
-        self._seen: dict[str, Seen] = {}  # by reader
+        self._seen: dict[str, HeadInput] = {}  # by reader
 
     def answer(self, task: Task, teacher: Teacher = None) -> Tensor:
         """Return the outputs of a task."""
@@ -120,19 +120,19 @@ class Look:
         outputs = head(self._seen[reader], self.env, teacher)
         return outputs
 
-    def first(self, count: int) -> Look:
+    def first(self, count: int) -> OldTaskQuery:
         """Return the look at the first samples alone."""
         env = self.env.rows(torch.arange(min(count, len(self.env)), device=self.env.mask.device))
-        return Look(self.network, env, self._regions[:count])
+        return OldTaskQuery(self.network, env, self._regions[:count])
 
 
 class OldNetwork:
-    """The network as it was before a lesson, and what it answers about that lesson's scenes."""
+    """The network as it was before an experience, and what it answers about its scenes."""
 
-    def __init__(self, network: SharedNetwork, lesson: Lesson, seed: int) -> None:
+    def __init__(self, network: SharedNetwork, experience: Experience, seed: int) -> None:
         self.network = copy.deepcopy(network).requires_grad_(False).eval()
-        self._lesson = lesson
-        self._dice = torch.Generator().manual_seed(task_seed(seed, lesson.task.name))
+        self._experience = experience
+        self._dice = torch.Generator().manual_seed(task_seed(seed, experience.task.name))
         self._told: dict[str, Tensor] = {}  # sentences (scenes of the split, T), by task
 
     def state(self) -> dict[str, Tensor]:
@@ -159,9 +159,9 @@ class OldNetwork:
         asked = {name: value.to(env.mask.device) for name, value in drawn.items()}
         return replace(env, fields={**env.fields, **asked})
 
-    def terms(self, now: Look, new: Task, temperature: float) -> dict[str, Tensor]:
+    def terms(self, now: OldTaskQuery, new: Task, temperature: float) -> dict[str, Tensor]:
         """Return L_old of every old task that the batch can ask, of a network's look at it."""
-        before = Look(self.network, now.env)
+        before = OldTaskQuery(self.network, now.env)
         terms = {}
         for name, task in self.network.tasks.items():
             if name == new.name or not now.env.fields.keys() >= set(task.query):
@@ -180,7 +180,7 @@ class OldNetwork:
         """Return what was told of the scenes of a batch, as far as the longest goes."""
         if task.name not in self._told:
             self._told[task.name] = self._tell(task, env.mask.device)
-        first = self._lesson.batches.scenes.first
+        first = self._experience.batches.scenes.first
         words = self._told[task.name].index_select(0, env["scene"] - first)
         spoken = (words != 0).any(0).nonzero()  # a weak network may say nothing in the middle
         longest = int(spoken.max()) + 1 if len(spoken) else 1
@@ -188,10 +188,10 @@ class OldNetwork:
 
     @torch.no_grad()
     def _tell(self, task: Task, device: torch.device) -> Tensor:
-        """Return a sentence (T,) about every scene of the lesson; of others, nothing (0)."""
-        scenes = self._lesson.batches.scenes
+        """Return a sentence (T,) about every scene of the experience; of others, nothing (0)."""
+        scenes = self._experience.batches.scenes
         told = torch.zeros(len(scenes), LONGEST, dtype=torch.long, device=device)
-        present = torch.from_numpy(np.unique(self._lesson.samples.columns["scene"])).long()
+        present = torch.from_numpy(np.unique(self._experience.samples.columns["scene"])).long()
         for rows in torch.split(present, _TOLD_AT_ONCE):
             x = {name: value.to(device) for name, value in scenes.take(rows).items()}
             told[rows.to(device)] = self.network(x, task.name).argmax(2)

@@ -31,11 +31,11 @@ from torch import Tensor, nn
 
 from baselines.common.heads import RegionHead, Teacher, head_for
 from baselines.common.network import HeadsNetwork, HeadsStrategy
-from baselines.common.trunk import Fusion, Plan, QueryReader, Trunk, reader_name
+from baselines.common.trunk import Fusion, NetworkPlan, QueryReader, Trunk, reader_name
 from baselines.hard_sharing import HardSharingJoint
 from baselines.options import MultinetOptions
 from pmn_cl.modules.runtime.environment import Environment
-from pmn_cl.strategy.base import Lesson
+from pmn_cl.strategy.base import Experience
 from pmn_cl.tasks.base import Task
 
 _FEEDBACK = 0.1  # the size of rᵅ at first, where h is of about this size too
@@ -44,7 +44,7 @@ _FEEDBACK = 0.1  # the size of rᵅ at first, where h is of about this size too
 class Integrator(nn.Module):
     """Γ, with the encoders φᵅ of the tasks that come back and the translations of their queries."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: NetworkPlan) -> None:
         super().__init__()
         self.plan = plan
         self.encoders = nn.ModuleDict()  # φᵅ
@@ -97,7 +97,7 @@ def probabilities(task: Task, outputs: Tensor, env: Environment) -> Tensor:
 class MultinetNetwork(HeadsNetwork):
     """A trunk and an integrator that every task changes, and a head per task."""
 
-    def __init__(self, plan: Plan, passes: int) -> None:
+    def __init__(self, plan: NetworkPlan, passes: int) -> None:
         super().__init__(plan)
         self.passes = passes
         self.trunk = Trunk(plan)
@@ -195,7 +195,7 @@ class FrozenNetwork(MultinetNetwork):
     With a single Γ, the second task alone would have learned how to listen to the others.
     """
 
-    def __init__(self, plan: Plan, passes: int) -> None:
+    def __init__(self, plan: NetworkPlan, passes: int) -> None:
         super().__init__(plan, passes)
         del self.trunk.fusion
         self.readers = nn.ModuleDict()
@@ -227,7 +227,7 @@ class Multinet(HeadsStrategy):
 
     Options = MultinetOptions
 
-    def make_network(self, plan: Plan) -> HeadsNetwork:
+    def make_network(self, plan: NetworkPlan) -> HeadsNetwork:
         """Return the network before its first task."""
         return MultinetNetwork(plan, self.options.passes)
 
@@ -237,11 +237,11 @@ class MultinetFrozen(HeadsStrategy):
 
     Options = MultinetOptions
 
-    def make_network(self, plan: Plan) -> HeadsNetwork:
+    def make_network(self, plan: NetworkPlan) -> HeadsNetwork:
         """Return the network before its first task."""
         return FrozenNetwork(plan, self.options.passes)
 
-    def finish(self, lesson: Lesson) -> None:
+    def finish(self, experience: Experience) -> None:
         """Freeze all that is there."""
         self.network.requires_grad_(False)
 
@@ -254,6 +254,6 @@ class MultinetJoint(HardSharingJoint):
 
     Options = MultinetOptions
 
-    def make_network(self, plan: Plan) -> HeadsNetwork:
+    def make_network(self, plan: NetworkPlan) -> HeadsNetwork:
         """Return the network before its first task."""
         return MultinetNetwork(plan, self.options.passes)

@@ -32,10 +32,10 @@ from torch.nn.functional import linear
 
 from baselines.common.heads import RegionHead, Teacher, head_for
 from baselines.common.network import HeadsNetwork, HeadsStrategy
-from baselines.common.trunk import PLACES, Fusion, Plan, QueryReader, Seen, observed
+from baselines.common.trunk import PLACES, Fusion, HeadInput, NetworkPlan, QueryReader, observed
 from baselines.options import PnnOptions
 from pmn_cl.modules.runtime.environment import Environment
-from pmn_cl.strategy.base import Lesson
+from pmn_cl.strategy.base import Experience
 from pmn_cl.tasks.base import Task
 
 
@@ -91,7 +91,7 @@ class LateralLayer(nn.Module):
         return layer.relu()
 
 
-class Regions(NamedTuple):
+class RegionColumn(NamedTuple):
     """The two layers of a column over regions, each (B, N, width)."""
 
     first: Tensor
@@ -101,7 +101,9 @@ class Regions(NamedTuple):
 class Column(nn.Module):
     """Encoder and head of one task."""
 
-    def __init__(self, plan: Plan, task: Task, earlier: Sequence[Column], wiring: Wiring) -> None:
+    def __init__(
+        self, plan: NetworkPlan, task: Task, earlier: Sequence[Column], wiring: Wiring
+    ) -> None:
         super().__init__()
         self.task, self.frozen = task, False
         width, columns = plan.width, len(earlier)
@@ -133,23 +135,27 @@ class Column(nn.Module):
         """Go to training mode, unless frozen."""
         return super().train(mode and not self.frozen)
 
-    def look(self, known: Tensor, earlier: Sequence[Regions]) -> Regions:
+    def look(self, known: Tensor, earlier: Sequence[RegionColumn]) -> RegionColumn:
         """Return the layers over what is known of regions, given those of the columns before."""
         first = self.first(known).relu()
-        return Regions(first, self.second(first, [regions.first for regions in earlier]))
+        return RegionColumn(first, self.second(first, [regions.first for regions in earlier]))
 
-    def see(self, env: Environment, looks: Sequence[Regions]) -> Seen:
+    def see(self, env: Environment, looks: Sequence[RegionColumn]) -> HeadInput:
         """Return what the head sees without the others' fused vectors; the last look is its own."""
         *earlier, own = looks
         regions = self.regions(own.second, [other.second for other in earlier])
         if not self.fuses:
             nothing = regions.new_zeros(0)
-            return Seen(regions, nothing, nothing, nothing)
-        seen: Seen = self.fusion(regions, self.reader(env, regions), env)
+            return HeadInput(regions, nothing, nothing, nothing)
+        seen: HeadInput = self.fusion(regions, self.reader(env, regions), env)
         return seen
 
     def forward(
-        self, env: Environment, looks: Sequence[Regions], fused: Sequence[Tensor], teacher: Teacher
+        self,
+        env: Environment,
+        looks: Sequence[RegionColumn],
+        fused: Sequence[Tensor],
+        teacher: Teacher,
     ) -> Tensor:
         """Return the outputs of the task, given its look at the regions and what it hears."""
         seen = self.see(env, looks)
@@ -162,7 +168,7 @@ class Column(nn.Module):
 class ProgressiveNetwork(HeadsNetwork):
     """Columns in the order in which their tasks were learned."""
 
-    def __init__(self, plan: Plan, wiring: Wiring | None = None) -> None:
+    def __init__(self, plan: NetworkPlan, wiring: Wiring | None = None) -> None:
         super().__init__(plan)
         self.wiring = wiring or Wiring()
         self.columns = nn.ModuleDict()
@@ -182,7 +188,7 @@ class ProgressiveNetwork(HeadsNetwork):
         """Let the task's column answer; those after it are not asked, those before do not learn."""
         names = list(self.columns)
         column, known = self[task.name], observed(env)
-        looks: list[Regions] = []
+        looks: list[RegionColumn] = []
         fused: list[Tensor] = []
         with torch.no_grad():
             for name in names[: names.index(task.name)]:
@@ -200,15 +206,15 @@ class ProgressiveColumns(HeadsStrategy):
     Options = PnnOptions
     kind = ProgressiveNetwork
 
-    def make_network(self, plan: Plan) -> ProgressiveNetwork:
+    def make_network(self, plan: NetworkPlan) -> ProgressiveNetwork:
         """Return the network before its first column."""
         return self.kind(plan, Wiring(self.options.adapters, self.options.alpha))
 
-    def learning(self, lesson: Lesson) -> nn.Module:
+    def learning(self, experience: Experience) -> nn.Module:
         """Return the new column."""
-        column: Column = self.network[lesson.task.name]
+        column: Column = self.network[experience.task.name]
         return column
 
-    def finish(self, lesson: Lesson) -> None:
+    def finish(self, experience: Experience) -> None:
         """Freeze the column."""
-        self.network[lesson.task.name].freeze()
+        self.network[experience.task.name].freeze()

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from tensordict import LazyStackedTensorDict
 
-from benchmarks.stream import Experience, Stream
+from benchmarks.stream import Stream, StreamTask
 from pmn_cl.data.loader import Batches, Scenes
 from pmn_cl.strategy.avalanche import import_avalanche
 
@@ -23,10 +23,10 @@ from avalanche.benchmarks.utils import AvalancheDataset, TaskLabels  # noqa: E40
 from avalanche.benchmarks.utils.flat_data import ConstantSequence  # noqa: E402
 
 
-class TaskExperience(DatasetExperience[Any]):  # type: ignore[misc]  # Avalanche has no types
+class AvalancheExperience(DatasetExperience[Any]):  # type: ignore[misc]  # Avalanche has no types
     """An Avalanche experience that knows its task; the task label is its place in the stream."""
 
-    def __init__(self, experience: Experience, split: str, label: int, scenes: Scenes) -> None:
+    def __init__(self, experience: StreamTask, split: str, label: int, scenes: Scenes) -> None:
         self.task = experience.task
         self.calls = experience.calls
         self.samples = experience.splits[split]
@@ -65,6 +65,6 @@ def make_benchmark(stream: Stream, *, in_memory: bool | None = None) -> CLScenar
         present = [(i, e) for i, e in enumerate(stream.experiences) if split in e.splits]
         if present:
             scenes = Scenes(stream.store, split, in_memory=in_memory)
-            experiences = [TaskExperience(e, split, label, scenes) for label, e in present]
+            experiences = [AvalancheExperience(e, split, label, scenes) for label, e in present]
             streams.append(EagerCLStream(split, experiences))
     return CLScenario(streams)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.stream import Experience, Stream
+from benchmarks.stream import Stream, StreamTask
 from pmn_cl.errors import UserError
 
 
@@ -24,7 +24,7 @@ class ConstantScore:
     primary: float
 
 
-def constant_scores(stream: Stream, experience: Experience) -> list[ConstantScore]:
+def constant_scores(stream: Stream, experience: StreamTask) -> list[ConstantScore]:
     """Score the best constant answer of a task on every split but training."""
     task, names = experience.task, stream.store.names
     answer = np.asarray(task.constant(experience.splits["train"].columns, names))

@@ -14,8 +14,9 @@ from pmn_cl import registry
 from pmn_cl.config.stream import StreamSpec, TaskSpec
 from pmn_cl.data.samples import Samples
 from pmn_cl.data.store import Store
-from pmn_cl.data.world import Progress, World
+from pmn_cl.data.world import World
 from pmn_cl.errors import UserError
+from pmn_cl.progress import ProgressCallback
 from pmn_cl.tasks.base import Task
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Experience:
+class StreamTask:
     """One step of the stream: a task to learn, what its module may call, and its samples."""
 
     task: Task
@@ -39,7 +40,7 @@ class Stream:
     name: str
     world: World
     store: Store
-    experiences: tuple[Experience, ...]
+    experiences: tuple[StreamTask, ...]
 
     @classmethod
     def open(
@@ -48,7 +49,7 @@ class Stream:
         seed: int,
         *,
         cache: Path | None = None,
-        progress: Progress | None = None,
+        progress: ProgressCallback | None = None,
     ) -> Stream:
         """Open the world (built first where needed) and choose each task's samples.
 
@@ -56,7 +57,7 @@ class Stream:
         """
         world = spec.make_world()
         store = world.prepare(cache, progress)
-        experiences: list[Experience] = []
+        experiences: list[StreamTask] = []
         for item in spec.tasks:
             learned = [experience.task for experience in experiences]
             experiences.append(_experience(item, spec.fraction, seed, world, store, learned))
@@ -71,7 +72,7 @@ class Stream:
 
 def _experience(
     item: TaskSpec, fraction: float, seed: int, world: World, store: Store, learned: list[Task]
-) -> Experience:
+) -> StreamTask:
     task: Task = registry.find(item.task, registry.TASKS, "task", Task)()
     lower = [other.name for other in learned if other.level < task.level]
     usual = [name for name in task.calls if name in lower]
@@ -89,4 +90,4 @@ def _experience(
         splits["train"] = splits["train"].adding(more)
     percent = fraction if item.fraction is None else item.fraction
     splits["train"] = splits["train"].fraction(percent, seed)
-    return Experience(task, tuple(usual if item.calls is None else item.calls), percent, splits)
+    return StreamTask(task, tuple(usual if item.calls is None else item.calls), percent, splits)

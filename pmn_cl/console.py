@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pmn_cl.data.world import Progress
+    from pmn_cl.progress import ProgressCallback
 
 
 def console() -> Console:
@@ -34,7 +34,7 @@ def status(doing: str) -> Iterator[None]:
 
 
 @contextmanager
-def show_progress(doing: str) -> Iterator[Progress]:
+def show_progress(doing: str) -> Iterator[ProgressCallback]:
     """Offer a progress bar that appears with the first report: a line each 10% elsewhere."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn

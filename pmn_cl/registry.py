@@ -70,7 +70,7 @@ STRATEGY_SUMMARIES = {
     "plugin": "hard sharing with a plugin of Avalanche's: `plugin: package.module:Class`",
 }
 STRATEGY_OPTIONS = {
-    "constant": "pmn_cl.strategy.base:Options",
+    "constant": "pmn_cl.strategy.base:StrategyOptions",
     "pmn": "strategies.options:PmnOptions",
     "independent": "strategies.options:PmnOptions",
     "parameter_matched": "strategies.options:PmnOptions",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
 from pmn_cl.results.statistics import Interval
-from reports.svg import Look, Panel, Point, Series
+from reports.svg import PlotPanel, Point, Series, SeriesStyle
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,14 @@ class Figure:
     kind: ClassVar[str] = "figure"
 
     caption: str
-    panels: Sequence[Panel]
+    panels: Sequence[PlotPanel]
     data: Table
     commands: Sequence[str]
     note: str = ""
-    legend: Panel | None = None
-    key: Sequence[tuple[Look, bool]] = ()  # what is drawn; whether it is hidden with a strategy
+    legend: PlotPanel | None = None
+    key: Sequence[
+        tuple[SeriesStyle, bool]
+    ] = ()  # what is drawn; whether it is hidden with a strategy
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def spread(found: Interval | None, form: str = ".3f") -> str:
     return f"{found.mean:{form}}{half}"
 
 
-def keys(*series: Series) -> list[tuple[Look, bool]]:
+def keys(*series: Series) -> list[tuple[SeriesStyle, bool]]:
     """Return what a figure's key has to name: each thing once."""
     return list(dict.fromkeys((one.look, one.strategy) for one in series))
 

@@ -21,7 +21,7 @@ from pmn_cl.explaining.records.explanation import (
     RELATION,
     RESIDUAL,
     Box,
-    Call,
+    CallRecord,
     Explanation,
 )
 from pmn_cl.explaining.records.sentence import call_of, named, place_of
@@ -38,7 +38,7 @@ _AROUND = 0.012  # of a scene's side
 _FAINT = 0.02  # a share below which a box is not shaded
 
 
-class Shown(NamedTuple):
+class ExplanationView(NamedTuple):
     """A question with what there is to see: its scene, and the baseline beside it."""
 
     explanation: Explanation
@@ -54,7 +54,7 @@ class Mark(NamedTuple):
     label: str
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """One call, or several that say the same."""
 
     numbers: str
@@ -92,7 +92,7 @@ def marks(explanation: Explanation) -> list[Mark]:
     return found
 
 
-def lines(explanation: Explanation) -> list[Line]:
+def lines(explanation: Explanation) -> list[TextLine]:
     """Return the calls in their order; what a callee asks again and again is one line."""
     wanted = {(part.callee, part.step) for part in named(explanation)}
     found = []
@@ -108,7 +108,7 @@ def lines(explanation: Explanation) -> list[Line]:
         elif first.callee == CAPTION:
             said = "its caption"
         found.append(
-            Line(
+            TextLine(
                 numbers,
                 first.depth,
                 first.step,
@@ -122,7 +122,7 @@ def lines(explanation: Explanation) -> list[Line]:
     return found
 
 
-def _alike(call: Call) -> tuple[Any, ...]:
+def _alike(call: CallRecord) -> tuple[Any, ...]:
     """Return what calls have in common that are told together."""
     together = call.depth > 0 and (call.gate is None or call.caller == CAPTION)
     return (call.depth, call.caller) if together else (call.number,)
@@ -211,7 +211,7 @@ def _bar(share: float) -> str:
 # --- page --------------------------------------------------------------------------------
 
 
-def as_page(shown: Sequence[Shown]) -> str:
+def as_page(shown: Sequence[ExplanationView]) -> str:
     """Return a page that needs nothing else: style and scenes are in it."""
     from jinja2 import Environment, FileSystemLoader
 

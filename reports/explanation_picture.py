@@ -22,10 +22,10 @@ from pmn_cl.errors import UserError
 from pmn_cl.explaining.records.explanation import Explanation
 from reports.explanation import (
     KINDS,
+    ExplanationView,
     Kind,
-    Line,
     Mark,
-    Shown,
+    TextLine,
     answers,
     lines,
     marks,
@@ -52,7 +52,7 @@ _STYLES: dict[Kind, tuple[str, Any]] = {
 _LONGEST = 600  # letters of a text that are looked at, however long it is
 
 
-def draw(shown: Shown, path: Path) -> None:
+def draw(shown: ExplanationView, path: Path) -> None:
     """Draw a question into a file, by its suffix: .png or .svg."""
     figure = make_figure(shown)
     try:
@@ -69,7 +69,7 @@ def draw(shown: Shown, path: Path) -> None:
         ) from None
 
 
-def make_figure(shown: Shown) -> Figure:
+def make_figure(shown: ExplanationView) -> Figure:
     """Return the picture before it is saved; its one axes measures pixels from the top left."""
     figure = Figure(dpi=72, facecolor=_PAPER)
     axes = figure.add_axes((0, 0, 1, 1))
@@ -155,7 +155,7 @@ def _heading(axes: Axes, x: float, y: float, text: str, width: float) -> float:
     return y + 36
 
 
-def _draw_left(axes: Axes, shown: Shown, x: float, y: float) -> float:
+def _draw_left(axes: Axes, shown: ExplanationView, x: float, y: float) -> float:
     """Draw the scene with its boxes, what their lines mean, and the caption."""
     explanation = shown.explanation
     _draw_scene(axes, shown.scene, explanation, x, y, _SCENE)
@@ -289,7 +289,7 @@ def _draw_calls(axes: Axes, explanation: Explanation, x: float, y: float, width:
     return y + 4
 
 
-def _draw_call(axes: Axes, line: Line, x: float, y: float, width: float) -> float:
+def _draw_call(axes: Axes, line: TextLine, x: float, y: float, width: float) -> float:
     indent = 22.0 * line.depth
     words = x + indent + 216
     room = x + width - words - 6
@@ -329,7 +329,7 @@ def _draw_bar(axes: Axes, share: float, x: float, y: float, width: float, colour
     axes.add_patch(Rectangle((x, y), filled, 13, facecolor=colour, lw=0))
 
 
-def _draw_right(axes: Axes, shown: Shown, x: float, y: float) -> float:
+def _draw_right(axes: Axes, shown: ExplanationView, x: float, y: float) -> float:
     """Draw the answer with its runners-up, and the baseline's attention and answer."""
     y = _draw_answers(axes, shown.explanation, x, y)
     if shown.baseline is None:

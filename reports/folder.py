@@ -17,15 +17,15 @@ from pmn_cl.claims.evidence import Grades
 from pmn_cl.claims.table import FROZEN, JUDGEMENTS, read_frozen, read_grades
 from pmn_cl.errors import UserError
 from pmn_cl.explaining.records.faithfulness import Faithfulness, read_faithfulness
+from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.compare import Comparison, compare
 from pmn_cl.results.folder import JOURNAL, RESULT
 from pmn_cl.results.low_data import VARIANT
 from pmn_cl.results.result import Result, read_result
 from pmn_cl.results.statistics import Interval, interval
 from pmn_cl.studies.ablation import RUNGS
-from reports.svg import Look, clipped
+from reports.svg import SeriesStyle, clipped
 
-Progress = Callable[[int, int], None]
 PMN = "pmn"  # what all others are compared with, where it is there
 BASELINE = "independent"  # its modules, each of which learns alone
 _TRIAL = "trial"  # the variant of a search's runs
@@ -129,7 +129,7 @@ class Gathered:
         return shlex.quote(str(self.folder))
 
 
-def read_folder(folder: Path, progress: Progress | None = None) -> Gathered:
+def read_folder(folder: Path, progress: ProgressCallback | None = None) -> Gathered:
     """Read all results of a folder, and of the folders of several commands inside it."""
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder of results; `pmn-bench run STREAM` makes one")
@@ -225,16 +225,16 @@ def _settings(result: Result) -> str:
     return json.dumps([result.options, result.spec, result.threads], sort_keys=True)
 
 
-def _looks(names: Iterable[str]) -> dict[str, Look]:
+def _looks(names: Iterable[str]) -> dict[str, SeriesStyle]:
     """Give each name a look, with a label that no other has."""
-    found: dict[str, Look] = {}
+    found: dict[str, SeriesStyle] = {}
     taken: Counter[str] = Counter()
     for number, name in enumerate(names):
         label = clipped(name, _LABEL)
         taken[label] += 1
         if taken[label] > 1:
             label = f"{label} #{taken[label]}"
-        found[name] = Look(number, label)
+        found[name] = SeriesStyle(number, label)
     return found
 
 

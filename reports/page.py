@@ -16,8 +16,9 @@ from markupsafe import Markup, escape
 from pmn_cl import __version__
 from pmn_cl.errors import UserError
 from pmn_cl.files import write_whole
+from pmn_cl.progress import ProgressCallback
 from reports.blocks import Missing, Section
-from reports.folder import Gathered, Progress, read_folder
+from reports.folder import Gathered, read_folder
 from reports.sections import SECTIONS
 from reports.svg import clipped
 
@@ -25,7 +26,9 @@ _HERE = Path(__file__).parent
 _CELL = 400  # characters: what is longer would bury the table
 
 
-def write_report(folder: Path, out: Path | None = None, progress: Progress | None = None) -> Path:
+def write_report(
+    folder: Path, out: Path | None = None, progress: ProgressCallback | None = None
+) -> Path:
     """Write the report of a folder; return where it is."""
     return write_page(read_folder(folder, progress), out)
 

@@ -31,7 +31,7 @@ _DASHES = ("", "7 3", "2 3", "8 3 2 3")
 
 
 @dataclass(frozen=True)
-class Look:
+class SeriesStyle:
     """How something is told apart from what is drawn beside it."""
 
     number: int
@@ -63,7 +63,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Panel:
+class PlotPanel:
     """A drawing with its text alternative."""
 
     title: str
@@ -184,7 +184,7 @@ def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
     return f'<path class="{kind}" d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}"/>'
 
 
-def mark(x: float, y: float, look: Look, *, hollow: bool = False, told: str = "") -> str:
+def mark(x: float, y: float, look: SeriesStyle, *, hollow: bool = False, told: str = "") -> str:
     """Return a marker; ``told`` is said where somebody points at it."""
     title = f"<title>{escape(clipped(told, 120))}</title>" if told else ""
     kind = "hollow" if hollow else "mark"
@@ -192,7 +192,7 @@ def mark(x: float, y: float, look: Look, *, hollow: bool = False, told: str = ""
     return f'<path class="{kind} {look.colour}" {place} d="{look.marker}">{title}</path>'
 
 
-def _of(look: Look, body: Iterable[str]) -> str:
+def _of(look: SeriesStyle, body: Iterable[str]) -> str:
     return f'<g data-s="{look.number}">{"".join(body)}</g>'
 
 
@@ -230,7 +230,7 @@ def _plane(
 class Series(NamedTuple):
     """A line of a panel."""
 
-    look: Look
+    look: SeriesStyle
     points: Sequence[Point]
     strategy: bool = True  # False: stays where strategies are hidden, like the paper's
 
@@ -247,7 +247,7 @@ def lines(
     names: Sequence[str] = (),
     ticks: Sequence[float] = (),
     origin: bool = False,
-) -> Panel:
+) -> PlotPanel:
     """Draw lines with intervals as bars or as a band.
 
     ``names`` are those of x = 0, 1, …; with ``origin``, x begins at 0.
@@ -264,11 +264,11 @@ def lines(
         known = [p for p in given if y.has(p.y) and x.has(p.x)]
         drawn = _curve(known, x, y, look, band=band, sure=sure)
         body.append(_of(look, drawn) if strategy else "".join(drawn))
-    return Panel(title, description, width, height, "".join(body))
+    return PlotPanel(title, description, width, height, "".join(body))
 
 
 def _curve(
-    points: Sequence[Point], x: Axis, y: Axis, look: Look, *, band: bool, sure: bool
+    points: Sequence[Point], x: Axis, y: Axis, look: SeriesStyle, *, band: bool, sure: bool
 ) -> list[str]:
     if not points:
         return []
@@ -296,7 +296,7 @@ def _ends(p: Point, axis: Axis) -> tuple[float, float] | None:
 
 def scatter(
     title: str, description: str, series: Sequence[Series], *, x_label: str, y_label: str
-) -> Panel:
+) -> PlotPanel:
     """Draw points over an x that grows by factors, their names in a column at the right."""
     points = [p for one in series for p in one.points if _sane(p.y)]
     width, height, step = 510.0, max(320.0, 70.0 + 13 * len(points)), 13.0
@@ -315,7 +315,7 @@ def scatter(
         drawn.append(mark(at, above, look, told=f"{look.label}: {p.y:.3f} at {short(p.x)}"))
         drawn.append(_text(right + 18, named + 4, clipped(look.label, 21)))
         body.append(_of(look, drawn))
-    return Panel(title, description, width, height, "".join(body))
+    return PlotPanel(title, description, width, height, "".join(body))
 
 
 def _apart(wanted: Sequence[float], step: float, top: float, bottom: float) -> list[float]:
@@ -333,14 +333,14 @@ def _apart(wanted: Sequence[float], step: float, top: float, bottom: float) -> l
 class DotRow(NamedTuple):
     """A row of a dot plot: one value, or two of which the second is hollow."""
 
-    look: Look
+    look: SeriesStyle
     points: Sequence[Point | None]
     strategy: bool = True
 
 
 def dots(
     title: str, description: str, rows: Sequence[DotRow], *, x_label: str, zero: bool = False
-) -> Panel:
+) -> PlotPanel:
     """Draw a row for each name, its values from left to right with their intervals."""
     names = [clipped(row.look.label, 32) for row in rows]
     left = max(138.0, 12 + _LETTER * max(map(len, names), default=0))
@@ -370,7 +370,7 @@ def dots(
             told = f"{row.look.label}: {p.y:.3f}"
             drawn.append(mark(x(p.y), at, row.look, hollow=place > 0, told=told))
         body.append(_of(row.look, drawn) if row.strategy else "".join(drawn))
-    return Panel(title, description, width, height, "".join(body))
+    return PlotPanel(title, description, width, height, "".join(body))
 
 
 def heat(
@@ -383,7 +383,7 @@ def heat(
     *,
     strategy: int | None = None,
     form: str = ".2f",
-) -> Panel:
+) -> PlotPanel:
     """Draw a matrix: numbers are the values, shades their shares of what can be (0 to 1)."""
     left, top, cell, tall = 84.0, 40.0, 41.0, 24.0
     width = left + cell * len(columns) + 4
@@ -403,7 +403,7 @@ def heat(
                 said = format(value, form)
                 body.append(_text(across + cell / 2, down + 16, said, f"on-{shade}", "middle"))
     height = top + tall * len(rows) + 4
-    return Panel(title, description, width, height, "".join(body), strategy)
+    return PlotPanel(title, description, width, height, "".join(body), strategy)
 
 
 def shade_of(share: float) -> int:
@@ -411,11 +411,11 @@ def shade_of(share: float) -> int:
     return min(SHADES - 1, max(0, int(share * SHADES)))
 
 
-def scale(title: str, low: str, high: str) -> Panel:
+def scale(title: str, low: str, high: str) -> PlotPanel:
     """Draw the legend of heat maps."""
     boxes = "".join(
         f'<rect class="h{n}" x="{30 * n}" y="0" width="30" height="14"/>' for n in range(SHADES)
     )
     wide = 30 * SHADES
     words = _text(0, 28, low) + _text(wide, 28, high, anchor="end")
-    return Panel(title, f"From {low} to {high}.", wide, 32, boxes + words)
+    return PlotPanel(title, f"From {low} to {high}.", wide, 32, boxes + words)

@@ -13,23 +13,23 @@ import torch
 from pmn_cl.data.loader import Batches
 from pmn_cl.data.samples import Rows, Samples
 from pmn_cl.data.store import SCENES
-from pmn_cl.strategy.base import Lesson
+from pmn_cl.strategy.base import Experience
 from strategies.loop import task_seed
 
 
-def shuffled(lesson: Lesson, seed: int) -> Lesson:
-    """Return a lesson with the same scenes and queries, and the targets of other samples."""
-    changed = copy.copy(lesson)
-    changed.batches = ShuffledTargets(lesson, seed)
+def shuffled(experience: Experience, seed: int) -> Experience:
+    """Return an experience with the same scenes and queries, and the targets of other samples."""
+    changed = copy.copy(experience)
+    changed.batches = ShuffledTargets(experience, seed)
     return changed
 
 
 class ShuffledTargets(Batches):
-    """The samples of a lesson as batches; x is its own, y another's, in every epoch the same."""
+    """The samples of an experience as batches: x is their own, y another's, in all epochs alike."""
 
-    def __init__(self, lesson: Lesson, seed: int) -> None:
-        super().__init__(lesson.samples, lesson.batches.scenes, lesson.task_label)
-        source = exchange(lesson.samples, task_seed(seed, f"shuffled {lesson.task.name}"))
+    def __init__(self, experience: Experience, seed: int) -> None:
+        super().__init__(experience.samples, experience.batches.scenes, experience.task_label)
+        source = exchange(experience.samples, task_seed(seed, f"shuffled {experience.task.name}"))
         rows = torch.from_numpy(source)
         self._target = {name: column[rows] for name, column in self._target.items()}
 

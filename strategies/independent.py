@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from pmn_cl.errors import UserError
 from pmn_cl.modules.task_module import TaskModule
-from pmn_cl.strategy.base import Lesson
+from pmn_cl.strategy.base import Experience
 from pmn_cl.strategy.matching import matched_options
 from strategies.pmn import Progressive
 
@@ -18,7 +18,7 @@ from strategies.pmn import Progressive
 class Independent(Progressive):
     """PMN's modules with empty call lists, each learned from scratch."""
 
-    def calls(self, lesson: Lesson) -> tuple[str, ...]:
+    def calls(self, experience: Experience) -> tuple[str, ...]:
         """Call nobody."""
         return ()
 
@@ -32,19 +32,19 @@ class ParameterMatched(Independent):
 
     _expected = False
 
-    def expect(self, lessons: Sequence[Lesson]) -> None:
+    def expect(self, experiences: Sequence[Experience]) -> None:
         """Find the width for the stream that is to come."""
-        super().expect(lessons)
+        super().expect(experiences)
         usual = self.options.model_copy(update={"widths": {}})
         ours = "strategies.independent:Independent"
-        self.options = matched_options(ours, self.options, "pmn", usual, lessons)
+        self.options = matched_options(ours, self.options, "pmn", usual, experiences)
         self._expected = True
 
-    def make_module(self, lesson: Lesson, callees: Mapping[str, TaskModule]) -> TaskModule:
+    def make_module(self, experience: Experience, callees: Mapping[str, TaskModule]) -> TaskModule:
         """Return a module of the width found."""
         if not self._expected:
             raise UserError(
                 "a parameter-matched strategy must know the stream before it learns: call "
-                "`expect` with all lessons first"
+                "`expect` with all experiences first"
             )
-        return super().make_module(lesson, callees)
+        return super().make_module(experience, callees)

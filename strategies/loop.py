@@ -33,7 +33,7 @@ from pmn_cl.errors import UserError
 from pmn_cl.modules.runtime.trace import Trace
 from pmn_cl.modules.task_module import digest_of
 from pmn_cl.strategy.avalanche import import_avalanche
-from pmn_cl.strategy.base import Lesson, ParameterCount, Progress, State, Strategy
+from pmn_cl.strategy.base import Experience, ParameterCount, State, Strategy, TrainingProgress
 from pmn_cl.strategy.training import TrainingSettings
 from strategies.state import (
     clock_values,
@@ -74,17 +74,17 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         device: str = "cpu",
         budget: float = 100.0,
         plugins: Sequence[Any] = (),
-        on_progress: Callable[[Progress], None] | None = None,
+        on_progress: Callable[[TrainingProgress], None] | None = None,
     ) -> None:
         self.settings = settings
         self.seed = seed
         self.budget = budget  # percent of the usual training
         self.samples_seen = 0
-        self.lessons: dict[int, Lesson] = {}  # learned so far, by task label
+        self.experiences: dict[int, Experience] = {}  # learned so far, by task label
         self.validation_scores: dict[str, float] = {}  # of the best epochs, by task
         self._on_progress = on_progress
         self.dataloader: Any  # plugins of Avalanche may put in their own
-        self._validation: Lesson | None = None
+        self._validation: Experience | None = None
         self._trainable = 0
         self._told = 0.0  # when progress was last told
         self._resuming: State | None = None
@@ -108,21 +108,21 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
 
     # What a subclass says.
 
-    def prepare(self, lesson: Lesson) -> None:
+    def prepare(self, experience: Experience) -> None:
         """Make the network ready to learn a task."""
 
-    def learning(self, lesson: Lesson) -> nn.Module:
+    def learning(self, experience: Experience) -> nn.Module:
         """Return the part of the network that learns this task."""
         part: nn.Module = self.model
         return part
 
-    def finish(self, lesson: Lesson) -> None:
+    def finish(self, experience: Experience) -> None:
         """Do what is to be done when a task was learned."""
 
-    def batch_loss(self, x: Any, y: Any, lesson: Lesson) -> tuple[Tensor, Tensor]:
+    def batch_loss(self, x: Any, y: Any, experience: Experience) -> tuple[Tensor, Tensor]:
         """Return outputs and the loss of a batch."""
-        outputs = self.model(x, lesson.task.name, teacher=y)
-        return outputs, lesson.task.loss(outputs, y)
+        outputs = self.model(x, experience.task.name, teacher=y)
+        return outputs, experience.task.loss(outputs, y)
 
     def task_loss(self, outputs: Any, y: Any) -> Tensor:
         """Return the loss of outputs of any task, or of several: plugins of Avalanche's ask for it.
@@ -130,7 +130,7 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         Tasks that are mixed in a batch weigh as much as they have samples in it.
         """
         if isinstance(outputs, Tensor):
-            return self.lessons[int(y["task"][0])].task.loss(outputs, y)
+            return self.experiences[int(y["task"][0])].task.loss(outputs, y)
         losses = [
             len(rows) * self.task_loss(output, _rows(y, rows)) for rows, output in outputs.parts
         ]
@@ -138,24 +138,24 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
 
     # The harness's side.
 
-    def learn(self, lesson: Lesson, validation: Lesson) -> None:
+    def learn(self, experience: Experience, validation: Experience) -> None:
         """Learn the next task."""
-        self.train(lesson, eval_streams=[[validation]])
+        self.train(experience, eval_streams=[[validation]])
 
     @torch.no_grad()
-    def predict(self, lesson: Lesson) -> NDArray[Any]:
+    def predict(self, experience: Experience) -> NDArray[Any]:
         """Answer all samples of a split."""
         was_training = self.model.training
         self.model.eval()
-        self.look_at(lesson)
-        loader = BatchLoader(lesson.batches, _ANSWERED_AT_ONCE, shuffle=False)
-        outputs = (self.model(x.to(self.device), lesson.task.name) for x, _ in loader)
+        self.look_at(experience)
+        loader = BatchLoader(experience.batches, _ANSWERED_AT_ONCE, shuffle=False)
+        outputs = (self.model(x.to(self.device), experience.task.name) for x, _ in loader)
         try:
-            return np.concatenate([lesson.task.decode(output) for output in outputs])
+            return np.concatenate([experience.task.decode(output) for output in outputs])
         finally:
             self.model.train(was_training)
 
-    def look_at(self, lesson: Lesson) -> None:
+    def look_at(self, experience: Experience) -> None:
         """Get ready for the scenes of a split."""
 
     def parameter_count(self) -> ParameterCount:
@@ -166,20 +166,22 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         """Return a digest of all weights and running statistics."""
         return digest_of(self.model)
 
-    def build(self, lessons: Iterable[Lesson], weights: Mapping[str, Tensor] | None = None) -> None:
-        """Make the network as it is after these lessons, without learning, or with what is known.
+    def build(
+        self, experiences: Iterable[Experience], weights: Mapping[str, Tensor] | None = None
+    ) -> None:
+        """Make the network as it is after these experiences, without learning, or with weights.
 
-        Weights are taken up lesson by lesson, so that what is frozen is frozen with its own.
+        They are taken up one experience after another: what is frozen is frozen with its own.
         """
-        for lesson in lessons:
-            self.lessons[lesson.task_label] = lesson
-            self.prepare(lesson)
-            self._trainable = _size(self.learning(lesson), learning=True)
+        for experience in experiences:
+            self.experiences[experience.task_label] = experience
+            self.prepare(experience)
+            self._trainable = _size(self.learning(experience), learning=True)
             if weights is not None:
                 there = self.model.state_dict()
                 known = {n: w for n, w in weights.items() if n in there}
                 self.model.load_state_dict(known, strict=False)
-            self.finish(lesson)
+            self.finish(experience)
 
     def extra_state(self) -> dict[str, Tensor]:
         """Return what a subclass or its plugins remember, beside the network."""
@@ -202,7 +204,7 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
             "task": None,  # that is being learned
         }
         if self._validation is not None:
-            facts["task"] = self._lesson().task.name
+            facts["task"] = self.current_experience().task.name
             tensors |= under("optimizer", optimizer_tensors(self.optimizer))
             if self._best is not None:
                 facts["since_best"] = self._since_best
@@ -210,8 +212,8 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
                 tensors |= under("best", best)
         return State(copied(tensors), facts)
 
-    def restore(self, state: State, done: Sequence[Lesson]) -> None:
-        """Build what these lessons made, and go on where the state was taken."""
+    def restore(self, state: State, done: Sequence[Experience]) -> None:
+        """Build what these experiences made, and go on where the state was taken."""
         tensors, facts = state
         self.samples_seen = facts["samples_seen"]
         self.validation_scores = dict(facts["validation_scores"])
@@ -244,26 +246,26 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         folder.mkdir(parents=True, exist_ok=True)
         save_file(copied(self.model.state_dict()), folder / _WEIGHTS)
         kept = {
-            "tasks": [lesson.task.name for lesson in self.lessons.values()],
+            "tasks": [experience.task.name for experience in self.experiences.values()],
             "samples_seen": self.samples_seen,
             "validation_scores": self.validation_scores,
         }
         (folder / _RECORD).write_text(json.dumps(kept, indent=1), "utf-8")
 
-    def load(self, folder: str | Path, lessons: Sequence[Lesson]) -> None:
-        """Build the network that these lessons made, and take its weights."""
+    def load(self, folder: str | Path, experiences: Sequence[Experience]) -> None:
+        """Build the network that these experiences made, and take its weights."""
         folder = Path(folder)
         try:
             kept = json.loads((folder / _RECORD).read_text("utf-8"))
             weights = load_file(folder / _WEIGHTS)
         except OSError as error:
             raise UserError(f"{folder}: nothing was kept there: {error.strerror}") from None
-        given = [lesson.task.name for lesson in lessons]
+        given = [experience.task.name for experience in experiences]
         if kept["tasks"] != given:
             learned = ", ".join(kept["tasks"])
             raise UserError(f"{folder}: what is there learned {learned}, not {', '.join(given)}")
         try:
-            self.build(lessons, weights)
+            self.build(experiences, weights)
             self.model.load_state_dict(weights)
         except RuntimeError as error:
             raise UserError(f"{folder}: does not fit this strategy's options: {error}") from None
@@ -273,40 +275,42 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
     # Avalanche's side: what its loop asks for.
 
     def _before_training_exp(self, **kwargs: Any) -> None:
-        lesson = self._lesson()
-        name = lesson.task.name
+        experience = self.current_experience()
+        name = experience.task.name
         if name not in self.settings:
             known = ", ".join(self.settings)
             raise UserError(f"no training settings for the task {name!r}, only for {known}")
         torch.manual_seed(task_seed(self.seed, name))
-        self.lessons[lesson.task_label] = self._taught = lesson
+        self.experiences[experience.task_label] = self._taught = experience
         self.train_mb_size = self.settings[name].batch_size
         self._best, self._since_best = None, 0
-        self.look_at(lesson)
-        self.plan(lesson)
+        self.look_at(experience)
+        self.plan(experience)
         super()._before_training_exp(**kwargs)
 
-    def plan(self, lesson: Lesson) -> None:
+    def plan(self, experience: Experience) -> None:
         """Say how many steps to take for a task, and in how many epochs."""
-        per_epoch = len(Course(lesson, self.train_mb_size, self.seed))
-        self.steps = self.settings[lesson.task.name].steps(per_epoch, self.budget)
+        per_epoch = len(Course(experience, self.train_mb_size, self.seed))
+        self.steps = self.settings[experience.task.name].steps(per_epoch, self.budget)
         self.epochs = math.ceil(self.steps / per_epoch)
 
     def make_train_dataloader(self, **kwargs: Any) -> None:
         """Read whole batches; the order of an epoch depends on the seed alone."""
-        self.dataloader = _Epochs(self, Course(self._lesson(), self.train_mb_size, self.seed))
+        self.dataloader = _Epochs(
+            self, Course(self.current_experience(), self.train_mb_size, self.seed)
+        )
 
     def make_eval_dataloader(self, **kwargs: Any) -> None:
         """Read whole batches, in order."""
-        lesson = self._lesson()
-        self.look_at(lesson)
-        loader = BatchLoader(lesson.batches, _ANSWERED_AT_ONCE, shuffle=False)
+        experience = self.current_experience()
+        self.look_at(experience)
+        loader = BatchLoader(experience.batches, _ANSWERED_AT_ONCE, shuffle=False)
         self.dataloader = labelled(loader)
 
     def model_adaptation(self, model: nn.Module | None = None) -> nn.Module:
         """Grow the network, when a task is to be learned."""
         if self.is_training:
-            self.prepare(self._lesson())
+            self.prepare(self.current_experience())
         grown: nn.Module = self.model.to(self.device)
         return grown
 
@@ -317,12 +321,12 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
 
     def make_optimizer(self, **kwargs: Any) -> None:
         """Give Adam the parameters that learn the task."""
-        lesson = self._lesson()
-        learning = [p for p in self.learning(lesson).parameters() if p.requires_grad]
+        experience = self.current_experience()
+        learning = [p for p in self.learning(experience).parameters() if p.requires_grad]
         self._trainable = sum(p.numel() for p in learning)
         if not learning:
             return
-        rate = self.settings[lesson.task.name].learning_rate
+        rate = self.settings[experience.task.name].learning_rate
         self.optimizer = torch.optim.Adam(learning, lr=rate, fused=True)
 
     def _unpack_minibatch(self) -> None:
@@ -336,15 +340,15 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         """Return the outputs of the batch; its loss comes along."""
         x, y = self.mb_x, self.mb_y
         if not self.is_training:
-            outputs: Any = self.model(x, self._lesson().task.name)
-            self._batch_loss = self._lesson().task.loss(outputs, y)
+            outputs: Any = self.model(x, self.current_experience().task.name)
+            self._batch_loss = self.current_experience().task.loss(outputs, y)
             return outputs
         self.samples_seen += len(x)
         if mixes_tasks(x):
             outputs = self.model(x)
             self._batch_loss = self.task_loss(outputs, y)
         else:
-            self._taught = self.lessons[int(y["task"][0])]
+            self._taught = self.experiences[int(y["task"][0])]
             outputs, self._batch_loss = self.batch_loss(x, y, self._taught)
         return outputs
 
@@ -366,15 +370,15 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         self.optimizer.step()
 
     def _train_exp(
-        self, experience: Lesson, eval_streams: Iterable[Any] | None = None, **kwargs: Any
+        self, experience: Experience, eval_streams: Iterable[Any] | None = None, **kwargs: Any
     ) -> None:
         given = [
-            lesson
+            other
             for stream in eval_streams or ()
-            for lesson in (stream if isinstance(stream, Iterable) else [stream])
-            if lesson is not experience  # which Avalanche gives where nothing is given
+            for other in (stream if isinstance(stream, Iterable) else [stream])
+            if other is not experience  # which Avalanche gives where nothing is given
         ]
-        same = [lesson for lesson in given if lesson.task_label == experience.task_label]
+        same = [other for other in given if other.task_label == experience.task_label]
         self._validation = same[0] if same else None
         if given and not same:
             raise UserError(f"no validation samples of {experience.task.name!r} were given")
@@ -399,8 +403,8 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         self._told = time.monotonic()
         epoch = self.clock.train_exp_epochs + (score is None)
         step, loss = self.clock.train_exp_iterations, float(self.loss.detach())
-        progress = Progress(
-            self._lesson().task.name, epoch, self.epochs, loss, score, step, self.steps
+        progress = TrainingProgress(
+            self.current_experience().task.name, epoch, self.epochs, loss, score, step, self.steps
         )
         if self._on_progress is not None:
             self._on_progress(progress)
@@ -409,15 +413,15 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         super()._after_training_epoch(**kwargs)
         if self.clock.train_exp_epochs % self._epochs_between() and not self._is_over():
             return
-        lesson, scores = self._lesson(), self.validate()
+        experience, scores = self.current_experience(), self.validate()
         if scores and (self._best is None or self.better(scores, self._best[0])):
-            self._best = scores, copy.deepcopy(self.learning(lesson).state_dict())
+            self._best = scores, copy.deepcopy(self.learning(experience).state_dict())
             self._since_best = 0
         elif scores:
             self._since_best += 1
         if self._out_of_patience():
             self.stop_training()
-        self._tell(scores.get(lesson.task.name))
+        self._tell(scores.get(experience.task.name))
 
     def _is_over(self) -> bool:
         return bool(self.clock.train_exp_iterations >= self.steps)
@@ -427,11 +431,13 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
 
         Few samples mean many short epochs; as many validations as usual are enough.
         """
-        usual = self.settings[self._lesson().task.name].epochs * max(1.0, self.budget / 100)
+        usual = self.settings[self.current_experience().task.name].epochs * max(
+            1.0, self.budget / 100
+        )
         return max(1, math.ceil(self.epochs / usual))
 
     def _out_of_patience(self) -> bool:
-        patience = self.settings[self._lesson().task.name].patience
+        patience = self.settings[self.current_experience().task.name].patience
         return 0 < patience <= self._since_best
 
     def better(self, scores: Mapping[str, float], best: Mapping[str, float]) -> bool:
@@ -446,22 +452,23 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         return {task.name: self.score(self._validation)[task.metric]}
 
     def _after_training_exp(self, **kwargs: Any) -> None:
-        lesson = self._lesson()
+        experience = self.current_experience()
         if self._best is not None:
             scores, state = self._best
             self.validation_scores.update(scores)
-            self.learning(lesson).load_state_dict(state)
+            self.learning(experience).load_state_dict(state)
         self._best = self._validation = None
-        self.finish(lesson)
+        self.finish(experience)
         super()._after_training_exp(**kwargs)
 
-    def _lesson(self) -> Lesson:
-        lesson: Lesson = self.experience
-        return lesson
+    def current_experience(self) -> Experience:
+        """Return the experience that is being learned or evaluated, with its type."""
+        experience: Experience = self.experience
+        return experience
 
     def _what_is_not_finite(self) -> str:
         """Say where a loss that is not finite came from."""
-        task, step = self._lesson().task.name, self.clock.train_exp_iterations + 1
+        task, step = self.current_experience().task.name, self.clock.train_exp_iterations + 1
         trace = Trace()
         with torch.no_grad():
             self.model(self.mb_x, task, teacher=self.mb_y, trace=trace)
@@ -481,15 +488,15 @@ class Course:
     The task counts by its name: where it stands in the stream changes nothing.
     """
 
-    lesson: Lesson
+    experience: Experience
     batch_size: int
     seed: int
 
     def epoch(self, number: int, start: int = 0) -> BatchLoader:
         """Return the batches of an epoch, from 0, or those from one of them on."""
-        seed = task_seed(self.seed, self.lesson.task.name)
+        seed = task_seed(self.seed, self.experience.task.name)
         return BatchLoader(
-            self.lesson.batches, self.batch_size, seed=seed, epoch=number, start=start
+            self.experience.batches, self.batch_size, seed=seed, epoch=number, start=start
         )
 
     def __len__(self) -> int:

@@ -28,9 +28,9 @@ from pmn_cl.modules.relation import RelationQuery, relation_code
 from pmn_cl.modules.runtime.environment import Memory
 from pmn_cl.modules.runtime.network import ModuleNetwork
 from pmn_cl.modules.sizes import DEPARTURES, SIZES, Departures, Gates, WorldShape
-from pmn_cl.modules.task_module import Plan, TaskModule
+from pmn_cl.modules.task_module import ModulePlan, TaskModule
 from pmn_cl.provenance import code_revision, versions
-from pmn_cl.strategy.base import Lesson, Progress, State
+from pmn_cl.strategy.base import Experience, State, TrainingProgress
 from pmn_cl.tasks.answers import AnswerTask
 from pmn_cl.tasks.base import Task
 from strategies.controls import shuffled
@@ -51,7 +51,7 @@ class Progressive(TaskTemplate):
         device: str = "cpu",
         budget: float = 100.0,
         plugins: Sequence[Any] = (),
-        on_progress: Callable[[Progress], None] | None = None,
+        on_progress: Callable[[TrainingProgress], None] | None = None,
     ) -> None:
         self.options = options or PmnOptions()
         usual = DEPARTURES[self.options.size].model_dump()
@@ -76,9 +76,11 @@ class Progressive(TaskTemplate):
             on_progress=on_progress,
         )
 
-    def expect(self, lessons: Sequence[Lesson]) -> None:
+    def expect(self, experiences: Sequence[Experience]) -> None:
         """Refuse options that name a task which nobody knows."""
-        known = list(dict.fromkeys([*registry.TASKS, *(lesson.task.name for lesson in lessons)]))
+        known = list(
+            dict.fromkeys([*registry.TASKS, *(experience.task.name for experience in experiences)])
+        )
         named = ("supervise", "finetune", "modules", "widths", "untrained", "shuffled", "gates_of")
         for option in named:
             for name in getattr(self.options, option):
@@ -88,28 +90,30 @@ class Progressive(TaskTemplate):
                         f"{did_you_mean(name, known)}"
                     )
 
-    def prepare(self, lesson: Lesson) -> None:
+    def prepare(self, experience: Experience) -> None:
         """Build the module of a task on top of those it calls."""
-        self._tasks[lesson.task.name] = lesson.task
-        callees = {name: self.network[name] for name in self.calls(lesson)}
-        known = self._known_module(lesson, callees) or self._learned_elsewhere(lesson, callees)
+        self._tasks[experience.task.name] = experience.task
+        callees = {name: self.network[name] for name in self.calls(experience)}
+        known = self._known_module(experience, callees) or self._learned_elsewhere(
+            experience, callees
+        )
         if known is not None:
-            self.network.add(lesson.task.name, known)
+            self.network.add(experience.task.name, known)
             self._learning = nn.ModuleList()
             return
-        tuned = self._unfrozen(lesson, callees)
-        module = self.make_module(lesson, {**callees, **tuned})
-        self.network.add(lesson.task.name, module)
+        tuned = self._unfrozen(experience, callees)
+        module = self.make_module(experience, {**callees, **tuned})
+        self.network.add(experience.task.name, module)
         self._learning = nn.ModuleList([module, *tuned.values()])
-        if lesson.task.name in self.options.untrained:
+        if experience.task.name in self.options.untrained:
             module.freeze()  # before it has learned anything, so that nothing is left to learn
         elif isinstance(module, AnswerModule) and self.options.asking != "own":
             self._take_asking(module)
 
-    def make_module(self, lesson: Lesson, callees: Mapping[str, TaskModule]) -> TaskModule:
+    def make_module(self, experience: Experience, callees: Mapping[str, TaskModule]) -> TaskModule:
         """Return a task's module as it is before it learns."""
-        module = self._module_class(lesson)(self._plan(lesson), callees)
-        start_words(module, lesson.samples.store)
+        module = self._module_class(experience)(self._plan(experience), callees)
+        start_words(module, experience.samples.store)
         counting = callees.get("cnt")
         if isinstance(module, AnswerModule) and isinstance(counting, CountModule):
             ours, theirs = (m.plan.sizes.hidden for m in (module, counting))
@@ -121,66 +125,72 @@ class Progressive(TaskTemplate):
                 )
         return module
 
-    def calls(self, lesson: Lesson) -> tuple[str, ...]:
+    def calls(self, experience: Experience) -> tuple[str, ...]:
         """Return the tasks whose modules the task's module may call."""
-        return lesson.calls
+        return experience.calls
 
-    def learning(self, lesson: Lesson) -> nn.Module:
+    def learning(self, experience: Experience) -> nn.Module:
         """Return the new module, and what it may change."""
         return self._learning
 
-    def finish(self, lesson: Lesson) -> None:
+    def finish(self, experience: Experience) -> None:
         """Freeze what was learned; what was fine-tuned first, as the others call it."""
         for module in reversed(self._learning):
             assert isinstance(module, TaskModule)
             module.freeze()
-        self._write_cards(lesson)
+        self._write_cards(experience)
         if self.module_cache is not None and self._learning:
-            name = lesson.task.name
+            name = experience.task.name
             self.module_cache.keep(self.network[name], self.cards[name])
 
-    def _write_cards(self, lesson: Lesson) -> None:
+    def _write_cards(self, experience: Experience) -> None:
         """Write the cards of the modules that learned."""
         for name in self.network.learned:
             module = self.network[name]
             if any(module is learned for learned in self._learning):
                 new = module is self._learning[0]
-                task = lesson.task if new else self._tasks[module.task]
+                task = experience.task if new else self._tasks[module.task]
                 self.cards[name] = library.card_of(
                     module,
                     level=task.level,
-                    data=lesson.samples.store.digest,
+                    data=experience.samples.store.digest,
                     metric=task.metric,
                     score=self.validation_scores.get(task.name) if new else None,
-                    tuned_for=None if name == module.task else lesson.task.name,
+                    tuned_for=None if name == module.task else experience.task.name,
                 )
 
-    def look_at(self, lesson: Lesson) -> None:
+    def look_at(self, experience: Experience) -> None:
         """Let what frozen modules find out about these scenes be remembered."""
         if self.memory is not None:
-            self.memory.attach_samples(lesson.task.name, lesson.batches)
+            self.memory.attach_samples(experience.task.name, experience.batches)
 
     def make_train_dataloader(self, **kwargs: Any) -> None:
         """Read batches, with the targets of other samples where the control asks for it."""
         super().make_train_dataloader(**kwargs)
-        if self._lesson().task.name in self.options.shuffled:
+        if self.current_experience().task.name in self.options.shuffled:
             course = self.dataloader.course
-            self.dataloader.course = replace(course, lesson=shuffled(course.lesson, self.seed))
+            self.dataloader.course = replace(
+                course, experience=shuffled(course.experience, self.seed)
+            )
 
     def validate(self) -> dict[str, float]:
         """Score what is being learned; not what learns from shuffled targets, see the options."""
-        return {} if self._lesson().task.name in self.options.shuffled else super().validate()
+        return (
+            {}
+            if self.current_experience().task.name in self.options.shuffled
+            else super().validate()
+        )
 
-    def score(self, lesson: Lesson) -> dict[str, float]:
+    def score(self, experience: Experience) -> dict[str, float]:
         """Return the metrics; M_vqa's also say whom it listens to, over all and by question."""
-        name, task, samples = lesson.task.name, lesson.task, lesson.samples
+        name, task, samples = experience.task.name, experience.task, experience.samples
         if not isinstance(task, AnswerTask) or name not in self.network:
-            return super().score(lesson)
+            return super().score(experience)
         module = self.network[name]
         if not isinstance(module, AnswerModule):  # a user's own
-            return super().score(lesson)
+            return super().score(experience)
         with gates_seen(module.G) as seen:
-            found = super().score(lesson)
+            found = super().score(experience)
         for callee in module.call_list if module.callees else ():
             # The questions are answered in order, a batch in so many steps.
             steps = [torch.cat([gates[callee] for gates in seen[t::STEPS]]) for t in range(STEPS)]
@@ -190,13 +200,13 @@ class Progressive(TaskTemplate):
             found |= {f"gate {callee}, {kind}": mean for kind, mean in by_question.items()}
         return found
 
-    def batch_loss(self, x: Any, y: Any, lesson: Lesson) -> tuple[Tensor, Tensor]:
+    def batch_loss(self, x: Any, y: Any, experience: Experience) -> tuple[Tensor, Tensor]:
         """Add to the task's loss what departures and the supervision of queries ask for."""
-        task = lesson.task.name
+        task = experience.task.name
         module, env = self.network[task], self.network.environment(x, task, teacher=y)
         query = module.own_query(env)
         outputs = module.outputs(module(query, env), env)
-        loss = lesson.task.loss(outputs, y)
+        loss = experience.task.loss(outputs, y)
         if task in self.options.supervise and "rel" in module.callees:
             if not isinstance(module, (CountModule, AnswerModule)):
                 raise UserError(
@@ -212,21 +222,25 @@ class Progressive(TaskTemplate):
         """Keep every module that was learned, each in a file of its own."""
         return [library.save(self.network[n], c, Path(folder)) for n, c in self.cards.items()]
 
-    def load(self, folder: str | Path, lessons: Sequence[Lesson]) -> None:
-        """Take up the modules of these lessons."""
+    def load(self, folder: str | Path, experiences: Sequence[Experience]) -> None:
+        """Take up the modules of these experiences."""
         self._given = {path: library.read_card(path) for path in _module_files(str(folder))}
-        for lesson in lessons:
-            self.build([lesson])
+        for experience in experiences:
+            self.build([experience])
             if self._learning:
-                raise UserError(f"{folder}: no module of {lesson.task.name!r} was kept there")
-            self.validation_scores[lesson.task.name] = self.cards[lesson.task.name].score or 0.0
+                raise UserError(f"{folder}: no module of {experience.task.name!r} was kept there")
+            self.validation_scores[experience.task.name] = (
+                self.cards[experience.task.name].score or 0.0
+            )
 
-    def _known_module(self, lesson: Lesson, callees: Mapping[str, TaskModule]) -> TaskModule | None:
+    def _known_module(
+        self, experience: Experience, callees: Mapping[str, TaskModule]
+    ) -> TaskModule | None:
         """Return the module to start from, where one was given for this task."""
         alike = {
             path: card
             for path, card in self._given.items()
-            if card.task == lesson.task.name and set(card.calls) == set(callees)
+            if card.task == experience.task.name and set(card.calls) == set(callees)
             if card.tuned_for is None
         }
         there = {callee.identity for callee in callees.values()}
@@ -235,25 +249,25 @@ class Progressive(TaskTemplate):
         found = list((fitting or alike).items())
         if len(found) > 1:
             known = ", ".join(card.name for _, card in found)
-            raise UserError(f"start_from: several modules fit {lesson.task.name!r}: {known}")
+            raise UserError(f"start_from: several modules fit {experience.task.name!r}: {known}")
         if not found:
             return None
         path, card = found[0]
-        plan = self._plan(lesson)
+        plan = self._plan(experience)
         library.check_world(card, plan.shape, str(path))
-        if lesson.task.name in self.options.widths and card.sizes != asdict(plan.sizes):
+        if experience.task.name in self.options.widths and card.sizes != asdict(plan.sizes):
             raise UserError(f"{path}: M_{card.task} has other sizes than `widths` asks for")
         self.cards[card.task] = card
         return library.load(path, {**callees, **self._tuned_callees(card, callees)})
 
     def _learned_elsewhere(
-        self, lesson: Lesson, callees: Mapping[str, TaskModule]
+        self, experience: Experience, callees: Mapping[str, TaskModule]
     ) -> TaskModule | None:
         """Return the module that another run has learned in just the way that this one would."""
-        name, cache = lesson.task.name, self.module_cache
+        name, cache = experience.task.name, self.module_cache
         if cache is None or (name == "vqa" and self.options.finetune):
             return None  # what changes other modules is not a module alone
-        path = cache.find(self._recipe(lesson, callees))
+        path = cache.find(self._recipe(experience, callees))
         if path is None:
             return None
         cache.taken.append(name)
@@ -261,13 +275,16 @@ class Progressive(TaskTemplate):
         self.validation_scores[name] = self.cards[name].score or 0.0
         return library.load(path, callees)
 
-    def _recipe(self, lesson: Lesson, callees: Mapping[str, TaskModule]) -> dict[str, Any]:
+    def _recipe(self, experience: Experience, callees: Mapping[str, TaskModule]) -> dict[str, Any]:
         """Return all that decides what a task's module comes to."""
-        name, options, plan = lesson.task.name, self.options, self._plan(lesson)
-        kind = self._module_class(lesson)
+        name, options, plan = experience.task.name, self.options, self._plan(experience)
+        kind = self._module_class(experience)
         return {
             **{"task": name, "seed": self.seed, "budget": self.budget, "device": self.device.type},
-            **{"data": lesson.samples.store.digest, "samples": digest_of_samples(lesson.samples)},
+            **{
+                "data": experience.samples.store.digest,
+                "samples": digest_of_samples(experience.samples),
+            },
             "module": f"{kind.__module__}:{kind.__qualname__}",
             "sizes": asdict(plan.sizes),
             "gates": plan.gates.model_dump() if callees else None,
@@ -291,7 +308,7 @@ class Progressive(TaskTemplate):
         taken = [] if self.module_cache is None else self.module_cache.taken
         return State(tensors, {**facts, "taken": list(taken)})
 
-    def restore(self, state: State, done: Sequence[Lesson]) -> None:
+    def restore(self, state: State, done: Sequence[Experience]) -> None:
         """Go back to a state; modules that were learned by then count as they did."""
         super().restore(state, done)
         if self.module_cache is not None:
@@ -315,18 +332,18 @@ class Progressive(TaskTemplate):
                 self.cards[name] = other
         return tuned
 
-    def _plan(self, lesson: Lesson) -> Plan:
-        store = lesson.samples.store
-        width = store.table(lesson.samples.split, "scenes")["regions"].shape[2]
+    def _plan(self, experience: Experience) -> ModulePlan:
+        store = experience.samples.store
+        width = store.table(experience.samples.split, "scenes")["regions"].shape[2]
         shape = WorldShape(width, store.names)
         sizes = SIZES[self.options.size]
-        if lesson.task.name in self.options.widths:
-            sizes = self.options.widths[lesson.task.name].of(sizes)
-        usual = self.options.gates_of and lesson.task.name not in self.options.gates_of
-        return Plan(shape, sizes, Gates() if usual else self.options.gates, self.departures)
+        if experience.task.name in self.options.widths:
+            sizes = self.options.widths[experience.task.name].of(sizes)
+        usual = self.options.gates_of and experience.task.name not in self.options.gates_of
+        return ModulePlan(shape, sizes, Gates() if usual else self.options.gates, self.departures)
 
-    def _module_class(self, lesson: Lesson) -> type[TaskModule]:
-        name = lesson.task.name
+    def _module_class(self, experience: Experience) -> type[TaskModule]:
+        name = experience.task.name
         reference = self.options.modules.get(name, name)
         if name not in self.options.modules and name not in registry.MODULES:
             raise UserError(
@@ -336,10 +353,12 @@ class Progressive(TaskTemplate):
         found: type[TaskModule] = registry.find(reference, registry.MODULES, "module", TaskModule)
         return found
 
-    def _unfrozen(self, lesson: Lesson, callees: Mapping[str, TaskModule]) -> dict[str, TaskModule]:
+    def _unfrozen(
+        self, experience: Experience, callees: Mapping[str, TaskModule]
+    ) -> dict[str, TaskModule]:
         """Return the callees that this task may change, ready to learn."""
         tuned = {}
-        for name in self.options.finetune if lesson.task.name == "vqa" else ():
+        for name in self.options.finetune if experience.task.name == "vqa" else ():
             if name not in callees:
                 called = ", ".join(callees) or "none"
                 raise UserError(f"finetune: {name!r} is not called by 'vqa', only {called}")
@@ -353,7 +372,7 @@ class Progressive(TaskTemplate):
             if self.options.keep_old:
                 module = copy.deepcopy(module)  # which borrows the same callees
                 module.callees = callees[name].callees
-                self.network.add(f"{name} of {lesson.task.name}", module)
+                self.network.add(f"{name} of {experience.task.name}", module)
             module.unfreeze()
             tuned[name] = module
         return tuned

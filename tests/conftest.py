@@ -31,7 +31,7 @@ def digits(cache: Path) -> Store:
 
 @pytest.fixture(scope="session")
 def open_stream(cache: Path) -> Callable[..., dict[str, dict[str, Any]]]:
-    """Open a stream of these tasks on the small world: lessons by split and task.
+    """Open a stream of these tasks on the small world: experiences by split and task.
 
     Tasks learn from so many percent of their training samples.
     """
@@ -47,8 +47,8 @@ def open_stream(cache: Path) -> Callable[..., dict[str, dict[str, Any]]]:
         }
         benchmark = Stream.open(StreamSpec.model_validate(given), 0, cache=cache).as_avalanche()
         return {
-            split: {lesson.task.name: lesson for lesson in lessons}
-            for split, lessons in benchmark.streams.items()
+            split: {experience.task.name: experience for experience in experiences}
+            for split, experiences in benchmark.streams.items()
         }
 
     return opened

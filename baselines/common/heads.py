@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from baselines.common.trunk import Plan, Seen
+from baselines.common.trunk import HeadInput, NetworkPlan
 from pmn_cl.errors import UserError
 from pmn_cl.modules.caption import END, LONGEST, START
 from pmn_cl.modules.counter import Counter
@@ -25,10 +25,10 @@ Teacher = Mapping[str, Tensor] | None
 class Head(nn.Module):
     """Turns what was seen into outputs."""
 
-    def __init__(self, plan: Plan, outputs: int) -> None:
+    def __init__(self, plan: NetworkPlan, outputs: int) -> None:
         super().__init__()
 
-    def forward(self, seen: Seen, env: Environment, teacher: Teacher = None) -> Tensor:
+    def forward(self, seen: HeadInput, env: Environment, teacher: Teacher = None) -> Tensor:
         """Return the outputs that the task's loss takes."""
         raise NotImplementedError
 
@@ -36,11 +36,11 @@ class Head(nn.Module):
 class RegionHead(Head):
     """Scores of each region (B, N, outputs): classes or labels."""
 
-    def __init__(self, plan: Plan, outputs: int) -> None:
+    def __init__(self, plan: NetworkPlan, outputs: int) -> None:
         super().__init__(plan, outputs)
         self.scores = nn.Linear(plan.width, outputs)
 
-    def forward(self, seen: Seen, env: Environment, teacher: Teacher = None) -> Tensor:
+    def forward(self, seen: HeadInput, env: Environment, teacher: Teacher = None) -> Tensor:
         """Classify every region by itself."""
         scores: Tensor = self.scores(seen.regions)
         return scores
@@ -49,11 +49,11 @@ class RegionHead(Head):
 class PointingHead(Head):
     """Which region (B, N) is meant."""
 
-    def __init__(self, plan: Plan, outputs: int) -> None:
+    def __init__(self, plan: NetworkPlan, outputs: int) -> None:
         super().__init__(plan, outputs)
         self.point = SoftAttention(plan.width, plan.width, plan.attention)
 
-    def forward(self, seen: Seen, env: Environment, teacher: Teacher = None) -> Tensor:
+    def forward(self, seen: HeadInput, env: Environment, teacher: Teacher = None) -> Tensor:
         """Attend over the regions once more, with the query as what it is about has changed it."""
         logits: Tensor = self.point(seen.query + seen.fused, seen.regions)
         return logits.masked_fill(~env.mask, OUT_OF_REACH)
@@ -62,7 +62,7 @@ class PointingHead(Head):
 class SentenceHead(Head):
     """Words (B, T, words): a GRU that attends over the regions after each word it heard."""
 
-    def __init__(self, plan: Plan, outputs: int) -> None:
+    def __init__(self, plan: NetworkPlan, outputs: int) -> None:
         super().__init__(plan, outputs)
         self.start = nn.Linear(plan.width, plan.width)
         self.words = nn.Embedding(outputs, plan.sizes.word, padding_idx=0)
@@ -70,7 +70,7 @@ class SentenceHead(Head):
         self.look = SoftAttention(plan.width, plan.width, plan.attention)
         self.speak = nn.Linear(2 * plan.width, outputs)
 
-    def forward(self, seen: Seen, env: Environment, teacher: Teacher = None) -> Tensor:
+    def forward(self, seen: HeadInput, env: Environment, teacher: Teacher = None) -> Tensor:
         """Follow the teacher's sentence, or tell one, the likeliest word each time."""
         state = self.start(seen.fused).tanh()
         projected = self.look.project(seen.regions)
@@ -109,7 +109,7 @@ class SentenceHead(Head):
 class CountHead(Head):
     """How many (B, counts): Zhang et al.'s counter on the attention, beside what was fused."""
 
-    def __init__(self, plan: Plan, outputs: int) -> None:
+    def __init__(self, plan: NetworkPlan, outputs: int) -> None:
         super().__init__(plan, outputs)
         self.counter = Counter(outputs - 1)
         self.counted = nn.Linear(outputs, outputs)
@@ -117,7 +117,7 @@ class CountHead(Head):
         with torch.no_grad():
             self.counted.weight.copy_(_SHARP * torch.eye(outputs))
 
-    def forward(self, seen: Seen, env: Environment, teacher: Teacher = None) -> Tensor:
+    def forward(self, seen: HeadInput, env: Environment, teacher: Teacher = None) -> Tensor:
         """Count what is attended to."""
         attention = seen.attention.masked_fill(~env.mask, -torch.inf)
         boxes = env.boxes.masked_fill(~env.mask[:, :, None], 0)
@@ -129,13 +129,13 @@ class CountHead(Head):
 class AnswerHead(Head):
     """Any of some answers (B, answers)."""
 
-    def __init__(self, plan: Plan, outputs: int) -> None:
+    def __init__(self, plan: NetworkPlan, outputs: int) -> None:
         super().__init__(plan, outputs)
         self.think = nn.Linear(plan.width, plan.width)
         self.answer = nn.Linear(plan.width, outputs)
         nn.init.constant_(self.answer.bias, plan.answer_bias)
 
-    def forward(self, seen: Seen, env: Environment, teacher: Teacher = None) -> Tensor:
+    def forward(self, seen: HeadInput, env: Environment, teacher: Teacher = None) -> Tensor:
         """Answer from what was fused."""
         logits: Tensor = self.answer(self.think(seen.fused).relu())
         return logits
@@ -151,7 +151,7 @@ HEADS: dict[str, type[Head]] = {
 }
 
 
-def head_for(task: Task, plan: Plan) -> Head:
+def head_for(task: Task, plan: NetworkPlan) -> Head:
     """Return a head for the form of a task's outputs."""
     if task.form not in HEADS:
         said = f"has the form {task.form!r}" if task.form else "does not say its `form`"

@@ -12,14 +12,14 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from baselines.common.trunk import WIDTHS, Plan
+from baselines.common.trunk import WIDTHS, NetworkPlan
 from baselines.options import HeadsOptions
 from pmn_cl.errors import UserError
 from pmn_cl.modules.library.word_vectors import start_words
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.runtime.trace import Trace
 from pmn_cl.modules.sizes import DEPARTURES, SIZES, WorldShape
-from pmn_cl.strategy.base import Lesson
+from pmn_cl.strategy.base import Experience
 from pmn_cl.tasks.base import Task
 from strategies.loop import TaskTemplate, mixes_tasks
 
@@ -33,7 +33,7 @@ class MixedOutputs(NamedTuple):
 class HeadsNetwork(nn.Module, ABC):
     """A network with a head per task."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: NetworkPlan) -> None:
         super().__init__()
         self.plan = plan
         self.tasks: dict[str, Task] = {}  # learned so far
@@ -47,12 +47,12 @@ class HeadsNetwork(nn.Module, ABC):
     def answer(self, env: Environment, task: Task, teacher: Mapping[str, Tensor] | None) -> Tensor:
         """Return the outputs of a task."""
 
-    def add(self, lesson: Lesson) -> None:
+    def add(self, experience: Experience) -> None:
         """Get ready for a task, once."""
-        if lesson.task.name not in self.tasks:
-            self.tasks[lesson.task.name] = lesson.task
-            self._names[lesson.task_label] = lesson.task.name
-            self.grow(lesson.task)
+        if experience.task.name not in self.tasks:
+            self.tasks[experience.task.name] = experience.task
+            self._names[experience.task_label] = experience.task.name
+            self.grow(experience.task)
 
     def forward(
         self,
@@ -95,42 +95,42 @@ class HeadsStrategy(TaskTemplate):
 
     def __init__(self, *, options: HeadsOptions | None = None, **given: Any) -> None:
         self.options = options or self.Options()
-        # What is to be seen is known with the first lesson, which makes the network.
+        # What is to be seen is known with the first experience, which makes the network.
         super().__init__(network=nn.Module(), settings=self.options.settings(), **given)
 
     @property
     def network(self) -> Any:
-        """Return the network, which the first lesson makes."""
+        """Return the network, which the first experience makes."""
         if not isinstance(self.model, HeadsNetwork):
             raise UserError("nothing was learned yet")
         return self.model
 
-    def prepare(self, lesson: Lesson) -> None:
+    def prepare(self, experience: Experience) -> None:
         """Add what the task needs."""
         if not isinstance(self.model, HeadsNetwork):
-            self.model: nn.Module = self.make_network(plan_of(self.options, lesson))
+            self.model: nn.Module = self.make_network(plan_of(self.options, experience))
         known = set(self.network.modules())
-        self.network.add(lesson)
+        self.network.add(experience)
         for part in set(self.network.modules()) - known:
-            start_words(part, lesson.samples.store)
+            start_words(part, experience.samples.store)
 
-    def make_network(self, plan: Plan) -> HeadsNetwork:
+    def make_network(self, plan: NetworkPlan) -> HeadsNetwork:
         """Return the network before its first task."""
         return self.kind(plan)
 
-    def predict(self, lesson: Lesson) -> Any:
+    def predict(self, experience: Experience) -> Any:
         """Answer all samples of a split."""
         if not isinstance(self.model, HeadsNetwork):
-            raise UserError(f"task {lesson.task.name!r} was not learned; learned: none")
-        return super().predict(lesson)
+            raise UserError(f"task {experience.task.name!r} was not learned; learned: none")
+        return super().predict(experience)
 
 
-def plan_of(options: HeadsOptions, lesson: Lesson) -> Plan:
+def plan_of(options: HeadsOptions, experience: Experience) -> NetworkPlan:
     """Return how large the parts are, and what they are over."""
-    store = lesson.samples.store
-    region = store.table(lesson.samples.split, "scenes")["regions"].shape[2]
+    store = experience.samples.store
+    region = store.table(experience.samples.split, "scenes")["regions"].shape[2]
     sizes = SIZES[options.size]
-    return Plan(
+    return NetworkPlan(
         WorldShape(region, store.names),
         sizes,
         options.width or WIDTHS[options.size],

@@ -23,7 +23,7 @@ _RELATION = ("box", "relation", "direction")
 PLACES = 7  # numbers that say where a box is
 
 
-class Plan(NamedTuple):
+class NetworkPlan(NamedTuple):
     """What the parts of such a network are built from."""
 
     shape: WorldShape
@@ -33,7 +33,7 @@ class Plan(NamedTuple):
     answer_bias: float = 0.0
 
 
-class Seen(NamedTuple):
+class HeadInput(NamedTuple):
     """What a head gets to see of a sample."""
 
     regions: Tensor  # h (B, N, width)
@@ -50,7 +50,7 @@ def observed(env: Environment) -> Tensor:
 class QueryReader(nn.Module):
     """q: a question, a relation to a box, or, where a task asks nothing, a vector of its own."""
 
-    def __init__(self, plan: Plan, task: Task) -> None:
+    def __init__(self, plan: NetworkPlan, task: Task) -> None:
         super().__init__()
         self.kind = _kind(task)
         shape, width = plan.shape, plan.width
@@ -94,7 +94,7 @@ def _kind(task: Task) -> str:
 class Fusion(nn.Module):
     """Attends over the regions with the query, and joins what it finds with the query."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: NetworkPlan) -> None:
         super().__init__()
         self.attention = SoftAttention(plan.width, plan.width, plan.attention)
         self.join = nn.Linear(3 * plan.width, plan.width)
@@ -105,16 +105,16 @@ class Fusion(nn.Module):
         found = weighted_sum(env.softmax(logits), regions)
         return logits, torch.cat([found, query, found * query], dim=1)
 
-    def forward(self, regions: Tensor, query: Tensor, env: Environment) -> Seen:
+    def forward(self, regions: Tensor, query: Tensor, env: Environment) -> HeadInput:
         """Return all that a head may use."""
         logits, both = self.attend(regions, query, env)
-        return Seen(regions, query, logits, self.join(both).relu())
+        return HeadInput(regions, query, logits, self.join(both).relu())
 
 
 class Trunk(nn.Module):
     """Two layers over regions with their boxes, readers of queries, and the fusion of both."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: NetworkPlan) -> None:
         super().__init__()
         self.plan = plan
         self.first = nn.Linear(plan.shape.region + PLACES, plan.width)
@@ -132,10 +132,10 @@ class Trunk(nn.Module):
         regions: Tensor = self.second(self.first(observed(env)).relu()).relu()
         return regions
 
-    def forward(self, env: Environment, task: Task, regions: Tensor | None = None) -> Seen:
+    def forward(self, env: Environment, task: Task, regions: Tensor | None = None) -> HeadInput:
         """Return what the task's head sees, of the regions as they are or as they were changed."""
         h = self.look(env) if regions is None else regions
-        seen: Seen = self.fusion(h, self.readers[reader_name(task)](env, h), env)
+        seen: HeadInput = self.fusion(h, self.readers[reader_name(task)](env, h), env)
         return seen
 
 

@@ -99,7 +99,7 @@ class Ewc(_Regularised):
         return {
             f"{what} {place}": getattr(self.plugin, what)[place]
             for what in ("importances", "saved_params")
-            for place in range(len(self.lessons))
+            for place in range(len(self.experiences))
         }
 
 
@@ -202,12 +202,12 @@ class _WholeBatches:
 @contextmanager
 def _whole_batches(strategy: Any) -> Iterator[None]:
     """Let a plugin read what was learned from in whole batches."""
-    lesson = strategy.experience
-    strategy.experience = SimpleNamespace(dataset=_WholeBatches(lesson.batches))
+    experience = strategy.experience
+    strategy.experience = SimpleNamespace(dataset=_WholeBatches(experience.batches))
     try:
         yield
     finally:
-        strategy.experience = lesson
+        strategy.experience = experience
 
 
 def _detach(table: dict[str, ParamData]) -> None:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from baselines.options import AgemOptions, ReplayOptions
 from baselines.standard.plugged import WithPlugin
 from pmn_cl.strategy.avalanche import import_avalanche
-from pmn_cl.strategy.base import Lesson
+from pmn_cl.strategy.base import Experience
 from strategies.loop import task_seed
 
 import_avalanche()
@@ -36,7 +36,7 @@ class _WithMemory(WithPlugin):
     """Keeps samples of the tasks it has learned.
 
     Which ones depends on seed and task alone, so a memory need not be saved: whoever goes through
-    the same lessons keeps the same samples.
+    the same experiences keeps the same samples.
     """
 
     keeps_data = True
@@ -47,22 +47,22 @@ class _WithMemory(WithPlugin):
         super().__init__(**given)
 
     @abstractmethod
-    def keep(self, lesson: Lesson) -> NDArray[np.int64]:
+    def keep(self, experience: Experience) -> NDArray[np.int64]:
         """Return the memory after a task was learned."""
 
-    def finish(self, lesson: Lesson) -> None:
+    def finish(self, experience: Experience) -> None:
         """Keep samples of a task."""
-        super().finish(lesson)
+        super().finish(experience)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self._memory_seed(lesson))
-            self.memory = self.keep(lesson)
+            torch.manual_seed(self._memory_seed(experience))
+            self.memory = self.keep(experience)
 
-    def _memory_seed(self, lesson: Lesson) -> int:
-        return task_seed(self.seed, f"memory of {lesson.task.name}")
+    def _memory_seed(self, experience: Experience) -> int:
+        return task_seed(self.seed, f"memory of {experience.task.name}")
 
     def draw(self, count: int) -> NDArray[np.int64]:
         """Return the places of some kept samples; which ones, seed and step alone decide."""
-        seed, step = self._memory_seed(self._lesson()), self.clock.train_exp_iterations
+        seed, step = self._memory_seed(self.current_experience()), self.clock.train_exp_iterations
         drawn = np.random.default_rng([seed, step]).permutation(len(self.memory))[:count]
         return self.memory[drawn]
 
@@ -70,11 +70,11 @@ class _WithMemory(WithPlugin):
         """Return the summed loss of some kept samples, and how many they are."""
         drawn, losses = self.draw(count), []
         for label in np.unique(drawn[:, 0]):
-            lesson = self.lessons[int(label)]
+            experience = self.experiences[int(label)]
             rows = drawn[drawn[:, 0] == label, 1]
-            x, y = self._on_device(lesson.batches[rows])
-            outputs = self.model(x, lesson.task.name, teacher=y)
-            losses.append(len(rows) * lesson.task.loss(outputs, y))
+            x, y = self._on_device(experience.batches[rows])
+            outputs = self.model(x, experience.task.name, teacher=y)
+            losses.append(len(rows) * experience.task.loss(outputs, y))
         self.samples_seen += len(drawn)
         self.samples_replayed += len(drawn)
         return torch.stack(losses).sum(), len(drawn)
@@ -86,7 +86,7 @@ class _WithMemory(WithPlugin):
         """Return how much the kept samples take, as they are in a batch."""
         first = np.zeros(1, np.int64)  # of a task, samples are all of one size
         labels, counts = np.unique(self.memory[:, 0], return_counts=True)
-        sizes = [_bytes_of(self.lessons[int(label)].batches[first]) for label in labels]
+        sizes = [_bytes_of(self.experiences[int(label)].batches[first]) for label in labels]
         return int(counts @ np.array(sizes, np.int64))
 
     def details(self) -> dict[str, float]:
@@ -156,10 +156,12 @@ class Agem(_WithMemory):
         count: int = self.plugin.projections
         return count
 
-    def keep(self, lesson: Lesson) -> NDArray[np.int64]:
+    def keep(self, experience: Experience) -> NDArray[np.int64]:
         """Keep as many samples of every task."""
-        rows = torch.randperm(len(lesson.batches))[: self.plugin.patterns_per_experience].numpy()
-        added = np.column_stack([np.full_like(rows, lesson.task_label), rows])
+        rows = torch.randperm(len(experience.batches))[
+            : self.plugin.patterns_per_experience
+        ].numpy()
+        added = np.column_stack([np.full_like(rows, experience.task_label), rows])
         return np.concatenate([self.memory, added])
 
     def details(self) -> dict[str, float]:
@@ -204,17 +206,17 @@ class Replay(_WithMemory):
         policy = ExperienceBalancedBuffer if balanced else ReservoirSamplingBuffer
         return _Replay(mem_size=options.mem_size, storage_policy=policy(options.mem_size))
 
-    def keep(self, lesson: Lesson) -> NDArray[np.int64]:
+    def keep(self, experience: Experience) -> NDArray[np.int64]:
         """Let Avalanche choose what to keep; it gets places of samples instead of samples."""
-        places = [(lesson.task_label, row) for row in range(len(lesson.batches))]
+        places = [(experience.task_label, row) for row in range(len(experience.batches))]
         policy = self.plugin.storage_policy
         policy.post_adapt(self, SimpleNamespace(dataset=AvalancheDataset([places])))
         kept = policy.buffer  # which is put together every time it is asked for
         return np.array([kept[i] for i in range(len(kept))], np.int64).reshape(-1, 2)
 
-    def batch_loss(self, x: Any, y: Any, lesson: Lesson) -> tuple[Tensor, Tensor]:
+    def batch_loss(self, x: Any, y: Any, experience: Experience) -> tuple[Tensor, Tensor]:
         """Return outputs of the new samples, and the mean loss of new and kept ones."""
-        outputs, new = super().batch_loss(x, y, lesson)
+        outputs, new = super().batch_loss(x, y, experience)
         if not len(self.memory):
             return outputs, new
         kept, count = self.recall(self.options.batch_size_mem or self.train_mb_size)

@@ -36,7 +36,7 @@ class Answers:
         explainer = Explainer(folder, run.key)
         self.network = explainer.network.eval()
         self.network.memory = None
-        self._x, _ = explainer.lesson("test").batches[torch.arange(_QUESTIONS)]
+        self._x, _ = explainer.experience("test").batches[torch.arange(_QUESTIONS)]
 
     @torch.no_grad()
     def __call__(self) -> None:

@@ -11,7 +11,7 @@ from pmn_cl import registry
 from pmn_cl.modules.runtime.environment import Memory
 from pmn_cl.modules.runtime.network import ModuleNetwork
 from pmn_cl.modules.sizes import DEPARTURES, SIZES, Departures, Gates, WorldShape
-from pmn_cl.modules.task_module import Plan
+from pmn_cl.modules.task_module import ModulePlan
 from pmn_cl.tasks.answers import AnswerTask
 
 # How many of each there are: in the paper's data (section 4, appendix B), in the digit world.
@@ -72,13 +72,15 @@ class RandomQuestions:
         return {**x, "question": self._question[rows]}, y
 
 
-def plan(size: str, departures: Departures | None = None) -> Plan:
+def plan(size: str, departures: Departures | None = None) -> ModulePlan:
     names = {what: [str(i) for i in range(count)] for what, count in COUNTS[size].items()}
     shape = WorldShape(REGIONS[size][1], names)
-    return Plan(shape, SIZES[size], Gates(), departures or DEPARTURES[size])
+    return ModulePlan(shape, SIZES[size], Gates(), departures or DEPARTURES[size])
 
 
-def network(plan: Plan, calls: Mapping[str, Sequence[str]], memory: Memory | None) -> ModuleNetwork:
+def network(
+    plan: ModulePlan, calls: Mapping[str, Sequence[str]], memory: Memory | None
+) -> ModuleNetwork:
     """Build the modules in order, all but the last one frozen."""
     torch.manual_seed(0)
     built = ModuleNetwork(memory)

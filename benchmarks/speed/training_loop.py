@@ -23,14 +23,14 @@ _EPOCHS = 5  # so that setting a task up, which is done once, weighs little
 _SETTINGS = {"learning_rate": 1e-3, "batch_size": 32, "epochs": _EPOCHS, "clip": 5.0}
 
 
-def bare_loop(strategy: Any, lesson: Any) -> None:
+def bare_loop(strategy: Any, experience: Any) -> None:
     """What one would write by hand for this module."""
     module = strategy.network["att"]
     optimizer = torch.optim.Adam(module.parameters(), lr=1e-3, fused=True)
     for epoch in range(_EPOCHS):
-        for x, y in BatchLoader(lesson.batches, 32, seed=1, epoch=epoch):
+        for x, y in BatchLoader(experience.batches, 32, seed=1, epoch=epoch):
             answer = module.classifier(module.project(x["regions"]).tanh())
-            loss = lesson.task.loss(answer, y)
+            loss = experience.task.loss(answer, y)
             optimizer.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(module.parameters(), 5.0)
@@ -42,16 +42,18 @@ def main(cache: Path) -> bool:
     world = {"name": "digits", "scenes": {"train": 3200, "val": 10, "test": 10, "novel": 10}}
     spec = {"name": "speed", "world": world, "tasks": ["att"], "strategies": ["pmn"], "seeds": [0]}
     benchmark = Stream.open(StreamSpec.model_validate(spec), 0, cache=cache).as_avalanche()
-    [lesson] = benchmark.streams["train"]
+    [experience] = benchmark.streams["train"]
     pmn = registry.load(registry.STRATEGIES["pmn"])
     options = pmn.Options.model_validate({"training": {"att": _SETTINGS}})
     strategy, by_hand = pmn(options=options), pmn(options=options)
-    by_hand.train(lesson, eval_streams=[])  # to have a module
+    by_hand.train(experience, eval_streams=[])  # to have a module
     by_hand.network["att"].unfreeze()
     timed = compare(
-        lambda: strategy.train(lesson, eval_streams=[]), lambda: bare_loop(by_hand, lesson), turns=7
+        lambda: strategy.train(experience, eval_streams=[]),
+        lambda: bare_loop(by_hand, experience),
+        turns=7,
     )
-    steps = _EPOCHS * len(lesson.batches) / 32
+    steps = _EPOCHS * len(experience.batches) / 32
     return report(
         "template / bare loop, batch 32",
         timed.ratio,

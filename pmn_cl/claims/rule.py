@@ -158,7 +158,7 @@ class Claim:
     check: Check
 
 
-class Judged(NamedTuple):
+class CheckedClaim(NamedTuple):
     """A claim and what came of it on a split."""
 
     claim: Claim
@@ -166,14 +166,14 @@ class Judged(NamedTuple):
     finding: Finding
 
 
-def judge(evidence: Evidence, claims: Sequence[Claim]) -> list[Judged]:
+def judge(evidence: Evidence, claims: Sequence[Claim]) -> list[CheckedClaim]:
     """Check all claims on each split, with p-values corrected over the claims of the split."""
     judged = []
     for split in SPLITS:
         findings = [claim.check(evidence, split) for claim in claims]
         corrected = holm([found.difference.p if found.difference else None for found in findings])
         for claim, found, p in zip(claims, findings, corrected, strict=True):
-            judged.append(Judged(claim, split, _corrected(found, p)))
+            judged.append(CheckedClaim(claim, split, _corrected(found, p)))
     return judged
 
 

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from pmn_cl.claims.claims import CLAIMS
 from pmn_cl.claims.evidence import Evidence, Grades
-from pmn_cl.claims.rule import RULE, SPLITS, Finding, Judged, judge
+from pmn_cl.claims.rule import RULE, SPLITS, CheckedClaim, Finding, judge
 from pmn_cl.errors import UserError
 from pmn_cl.files import write_whole
 from pmn_cl.results.folder import RESULT
@@ -150,7 +150,7 @@ def heading(basis: Basis) -> list[str]:
     ]
 
 
-def row(judged: Judged) -> list[str]:
+def row(judged: CheckedClaim) -> list[str]:
     """Return the cells of a claim."""
     claim, finding = judged.claim, judged.finding
     pair = finding.difference
@@ -168,7 +168,7 @@ def row(judged: Judged) -> list[str]:
     ]
 
 
-def tally(judged: Iterable[Judged]) -> str:
+def tally(judged: Iterable[CheckedClaim]) -> str:
     """Return how many claims hold, do not, or lack data."""
     found = Counter(j.finding.verdict for j in judged)
     return (
@@ -177,7 +177,7 @@ def tally(judged: Iterable[Judged]) -> str:
     )
 
 
-def print_claims(basis: Basis, judged: Sequence[Judged], console: Console) -> None:
+def print_claims(basis: Basis, judged: Sequence[CheckedClaim], console: Console) -> None:
     """Print what was judged, a table for each split, and the rule."""
     for line in heading(basis):
         console.print(line, soft_wrap=True)
@@ -194,7 +194,7 @@ def print_claims(basis: Basis, judged: Sequence[Judged], console: Console) -> No
     console.print(f"\n{RULE}")
 
 
-def as_markdown(basis: Basis, judged: Sequence[Judged]) -> str:
+def as_markdown(basis: Basis, judged: Sequence[CheckedClaim]) -> str:
     """Return all of it for a document."""
     lines = [*(f"- {' '.join(line.split())}" for line in heading(basis)), "", RULE]
     for split in SPLITS:
@@ -205,7 +205,7 @@ def as_markdown(basis: Basis, judged: Sequence[Judged]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_data(basis: Basis, judged: Sequence[Judged]) -> dict[str, Any]:
+def as_data(basis: Basis, judged: Sequence[CheckedClaim]) -> dict[str, Any]:
     """Return all of it for programs."""
     claims = [
         {

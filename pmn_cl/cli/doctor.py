@@ -31,7 +31,7 @@ _NEEDED_MEMORY = 4e9
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnosis:
     """One thing looked at: how it is, and what to do where it is not right."""
 
     about: str
@@ -40,9 +40,9 @@ class Finding:
     advice: str = ""
 
 
-def examine(folder: Path) -> list[Finding]:
+def examine(folder: Path) -> list[Diagnosis]:
     """Look at everything, from the point of view of this working folder."""
-    checks: tuple[Callable[[], Iterator[Finding]], ...] = (
+    checks: tuple[Callable[[], Iterator[Diagnosis]], ...] = (
         _python,
         _versions,
         _torch,
@@ -55,7 +55,7 @@ def examine(folder: Path) -> list[Finding]:
     return [finding for check in checks for finding in check()]
 
 
-def print_findings(findings: list[Finding], console: Console) -> None:
+def print_findings(findings: list[Diagnosis], console: Console) -> None:
     """Print the findings as a table, then what to do."""
     from rich.table import Table
     from rich.text import Text
@@ -75,12 +75,12 @@ def print_findings(findings: list[Finding], console: Console) -> None:
             console.print(advice, soft_wrap=True)
 
 
-def _python() -> Iterator[Finding]:
+def _python() -> Iterator[Diagnosis]:
     version = ".".join(map(str, sys.version_info[:3]))
-    yield Finding("Python", "good", f"{version} ({sys.executable})")  # an older one cannot start
+    yield Diagnosis("Python", "good", f"{version} ({sys.executable})")  # an older one cannot start
 
 
-def _versions() -> Iterator[Finding]:
+def _versions() -> Iterator[Diagnosis]:
     """Compare what is installed with what this distribution asks for."""
     from packaging.requirements import Requirement
 
@@ -88,9 +88,9 @@ def _versions() -> Iterator[Finding]:
         asked = importlib.metadata.requires(DISTRIBUTION) or []
     except importlib.metadata.PackageNotFoundError:
         advice = "install it: `make test` in the repository, or `pip install -e .`"
-        yield Finding(DISTRIBUTION, "wrong", "not installed", advice)
+        yield Diagnosis(DISTRIBUTION, "wrong", "not installed", advice)
         return
-    yield Finding(DISTRIBUTION, "good", importlib.metadata.version(DISTRIBUTION))
+    yield Diagnosis(DISTRIBUTION, "good", importlib.metadata.version(DISTRIBUTION))
     for line in asked:
         requirement = Requirement(line)
         if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
@@ -99,63 +99,63 @@ def _versions() -> Iterator[Finding]:
         try:
             version = importlib.metadata.version(requirement.name)
         except importlib.metadata.PackageNotFoundError:
-            yield Finding(requirement.name, "wrong", "not installed", install)
+            yield Diagnosis(requirement.name, "wrong", "not installed", install)
             continue
         if requirement.specifier.contains(version, prereleases=True):
-            yield Finding(requirement.name, "good", version)
+            yield Diagnosis(requirement.name, "good", version)
         else:
             found = f"{version}, expected {requirement.specifier}"
-            yield Finding(requirement.name, "wrong", found, install)
+            yield Diagnosis(requirement.name, "wrong", found, install)
 
 
-def _torch() -> Iterator[Finding]:
+def _torch() -> Iterator[Diagnosis]:
     try:
         import torch
     except Exception as error:  # a broken binary raises anything
-        yield Finding("torch", "wrong", f"cannot be imported: {error}", "reinstall torch")
+        yield Diagnosis("torch", "wrong", f"cannot be imported: {error}", "reinstall torch")
         return
     threads = torch.get_num_threads()
     kind = f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU build"
-    yield Finding("torch works", "good", f"{kind}, {threads} threads")
+    yield Diagnosis("torch works", "good", f"{kind}, {threads} threads")
     if torch.cuda.is_available():
-        yield Finding("GPU", "good", torch.cuda.get_device_name(0))
+        yield Diagnosis("GPU", "good", torch.cuda.get_device_name(0))
     else:
-        yield Finding("GPU", "note", "none; everything runs on the CPU")
+        yield Diagnosis("GPU", "note", "none; everything runs on the CPU")
 
 
-def _avalanche() -> Iterator[Finding]:
+def _avalanche() -> Iterator[Diagnosis]:
     from pmn_cl.strategy.avalanche import import_avalanche, operators_are_declared
 
     try:
         import_avalanche()
     except Exception as error:
         advice = "reinstall torch, torchvision and avalanche-lib in matching versions"
-        yield Finding("Avalanche", "wrong", f"cannot be imported: {error}", advice)
+        yield Diagnosis("Avalanche", "wrong", f"cannot be imported: {error}", advice)
         return
     if operators_are_declared():
         found = "its compiled operators do not load beside this torch; declared, not needed"
-        yield Finding("torchvision", "note", found)
+        yield Diagnosis("torchvision", "note", found)
     else:
-        yield Finding("torchvision", "good", "its compiled operators load")
-    yield Finding("Avalanche works", "good", "imported")
+        yield Diagnosis("torchvision", "good", "its compiled operators load")
+    yield Diagnosis("Avalanche works", "good", "imported")
 
 
-def _machine() -> Iterator[Finding]:
+def _machine() -> Iterator[Diagnosis]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    yield Finding("cores", "good", str(cores))
+    yield Diagnosis("cores", "good", str(cores))
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        yield Finding("memory", "note", "unknown on this system")
+        yield Diagnosis("memory", "note", "unknown on this system")
         return
     found = f"{memory / 1e9:.0f} GB"
     if memory >= _NEEDED_MEMORY:
-        yield Finding("memory", "good", found)
+        yield Diagnosis("memory", "good", found)
     else:
-        yield Finding("memory", "note", found, "use fewer scenes and one worker")
+        yield Diagnosis("memory", "note", found, "use fewer scenes and one worker")
 
 
-def _folders(folder: Path) -> Iterator[Finding]:
+def _folders(folder: Path) -> Iterator[Diagnosis]:
     """Look for space and write access where worlds and results are kept."""
     for about, where, advice in (
         ("cache", cache_folder(), "set PMN_BENCH_CACHE to a folder that can be written"),
@@ -166,41 +166,41 @@ def _folders(folder: Path) -> Iterator[Finding]:
             with tempfile.TemporaryFile(dir=where):
                 free = shutil.disk_usage(where).free
         except OSError as error:
-            yield Finding(about, "wrong", f"{where}: {error.strerror or error}", advice)
+            yield Diagnosis(about, "wrong", f"{where}: {error.strerror or error}", advice)
             continue
         found = f"{where}: can be written, {free / 1e9:.0f} GB free"
         enough = free >= _NEEDED_DISK
-        yield Finding(about, "good" if enough else "note", found, "" if enough else "free some")
+        yield Diagnosis(about, "good" if enough else "note", found, "" if enough else "free some")
 
 
-def _tracking(folder: Path) -> Iterator[Finding]:
+def _tracking(folder: Path) -> Iterator[Diagnosis]:
     """Look at where MLflow would keep runs, without starting MLflow."""
     uri = os.environ.get("MLFLOW_TRACKING_URI", "")
     parts = urlsplit(uri)
     if not uri:
-        yield Finding("MLflow store", "good", "a SQLite file beside the results (default)")
+        yield Diagnosis("MLflow store", "good", "a SQLite file beside the results (default)")
     elif parts.scheme in ("http", "https"):
         port = parts.port or (443 if parts.scheme == "https" else 80)
         try:
             socket.create_connection((parts.hostname or "", port), timeout=3).close()
-            yield Finding("MLflow store", "good", f"{uri} answers")
+            yield Diagnosis("MLflow store", "good", f"{uri} answers")
         except OSError as error:
             advice = "start the server, or unset MLFLOW_TRACKING_URI to use a local file"
-            yield Finding("MLflow store", "wrong", f"{uri}: {error}", advice)
+            yield Diagnosis("MLflow store", "wrong", f"{uri}: {error}", advice)
     elif parts.scheme in ("", "file"):
         advice = "MLflow 3 refuses folders as stores: set it to sqlite:///mlflow.db, or unset it"
-        yield Finding("MLflow store", "wrong", f"{uri} is a folder of files", advice)
+        yield Diagnosis("MLflow store", "wrong", f"{uri} is a folder of files", advice)
     elif parts.scheme == "sqlite":
         home = (folder / parts.path.removeprefix("/")).parent
         ready = home.is_dir() and os.access(home, os.W_OK)
         found = f"{uri}" if ready else f"{uri}: {home} cannot be written"
         advice = "" if ready else "create the folder, or unset MLFLOW_TRACKING_URI"
-        yield Finding("MLflow store", "good" if ready else "wrong", found, advice)
+        yield Diagnosis("MLflow store", "good" if ready else "wrong", found, advice)
     else:
-        yield Finding("MLflow store", "note", f"{uri}: not checked")
+        yield Diagnosis("MLflow store", "note", f"{uri}: not checked")
 
 
-def _shadows(folder: Path) -> Iterator[Finding]:
+def _shadows(folder: Path) -> Iterator[Diagnosis]:
     """Find packages and folders that Python would take for ours, or could."""
     home = Path(__file__).resolve().parents[2]
     clashes = False
@@ -211,17 +211,17 @@ def _shadows(folder: Path) -> Iterator[Finding]:
             clashes = True
             found = f"{name} is taken from {places[0] if places else 'nowhere'}, not {home}"
             advice = "rename or uninstall that one, or start from another folder"
-            yield Finding("package names", "wrong", found, advice)
+            yield Diagnosis("package names", "wrong", found, advice)
         owners = set(importlib.metadata.packages_distributions().get(name, ())) - {DISTRIBUTION}
         for owner in sorted(owners):
             clashes = True
             found = f"the distribution {owner!r} also installs a package named {name}"
-            yield Finding("package names", "wrong", found, f"pip uninstall {owner}")
+            yield Diagnosis("package names", "wrong", found, f"pip uninstall {owner}")
         for entry in {folder.resolve(), *(Path(p).resolve() for p in sys.path if p)} - {home}:
             if (entry / name).is_dir() or (entry / f"{name}.py").is_file():
                 clashes = True
                 found = f"{entry} has something named {name}, like our package"
                 advice = "do not run `python -m …` from there, or rename it"
-                yield Finding("package names", "note", found, advice)
+                yield Diagnosis("package names", "note", found, advice)
     if not clashes:
-        yield Finding("package names", "good", f"nothing shadows {', '.join(PACKAGES)}")
+        yield Diagnosis("package names", "good", f"nothing shadows {', '.join(PACKAGES)}")

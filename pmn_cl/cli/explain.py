@@ -16,7 +16,7 @@ from pmn_cl.errors import UserError
 if TYPE_CHECKING:
     from pmn_cl.explaining.explainer import Explainer
     from pmn_cl.explaining.records.explanation import Explanation
-    from reports.explanation import Shown
+    from reports.explanation import ExplanationView
 
 _FORMATS = (".png", ".svg", ".json", ".html")
 
@@ -137,7 +137,7 @@ def _show(
     out: Sequence[Path],
 ) -> None:
     """Print explanations, or write them to files."""
-    from reports.explanation import Shown, as_text
+    from reports.explanation import ExplanationView, as_text
 
     pairs = list(zip(found, others, strict=True))
     if not out:
@@ -145,16 +145,18 @@ def _show(
             # Not the console: it would fold a line, and has no need to know what is in it.
             click.echo(("\n\n" if number else "") + as_text(*pair))
         return
-    shown: list[Shown] = []
+    shown: list[ExplanationView] = []
     if any(path.suffix.lower() != ".json" for path in out):
-        shown = [Shown(a, b, explainer.picture(a.split, a.scene)) for a, b in pairs]
+        shown = [ExplanationView(a, b, explainer.picture(a.split, a.scene)) for a, b in pairs]
     for path in out:
         for written in _write(path, pairs, shown):
             click.echo(f"wrote {written}")
 
 
 def _write(
-    path: Path, pairs: Sequence[tuple[Explanation, Explanation | None]], shown: Sequence[Shown]
+    path: Path,
+    pairs: Sequence[tuple[Explanation, Explanation | None]],
+    shown: Sequence[ExplanationView],
 ) -> list[Path]:
     """Write one file, or a picture for each question; return which."""
     import json

@@ -13,7 +13,7 @@ from pmn_cl.cli.options import CACHE_HELP, cache_type, results_folder, seed_type
 from pmn_cl.console import console, show_progress, status
 
 if TYPE_CHECKING:
-    from pmn_cl.human_eval.preparation import Plan
+    from pmn_cl.human_eval.preparation import RoundPlan
     from pmn_cl.human_eval.rounds import Round
 
 
@@ -74,7 +74,7 @@ def make(
     """
     from pmn_cl.explaining.opening import open_explainer
     from pmn_cl.human_eval.preparation import (
-        Plan,
+        RoundPlan,
         make_round,
         refuse_what_is_there,
         runs_to_judge,
@@ -84,7 +84,7 @@ def make(
 
     refuse_what_is_there(out)
     ours, theirs = runs_to_judge(folder, pmn, baseline)
-    plan = Plan(folder, ours.key, theirs.key, **asked)
+    plan = RoundPlan(folder, ours.key, theirs.key, **asked)
     first, second = (open_explainer(folder, run.key, cache) for run in (ours, theirs))
     with status("answering all questions"):
         groups = who_is_right(first, second, plan.split)
@@ -95,7 +95,7 @@ def make(
     _say_what_to_do(plan, key, pages)
 
 
-def _say_what_to_do(plan: Plan, key: Round, pages: Sequence[Path]) -> None:
+def _say_what_to_do(plan: RoundPlan, key: Round, pages: Sequence[Path]) -> None:
     """Say what a round is made of, and what is next."""
     from pmn_cl.human_eval.preparation import size_of
 

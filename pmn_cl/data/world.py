@@ -11,7 +11,7 @@ import inspect
 import json
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,11 +21,10 @@ from pydantic import BaseModel, ConfigDict
 
 from pmn_cl.data.store import FORMAT_VERSION, Store, StoreWriter, build_store
 from pmn_cl.errors import UserError
+from pmn_cl.progress import ProgressCallback
 
-Progress = Callable[[int, int], None]  # how much is done, of how much
 
-
-class Options(BaseModel):
+class WorldOptions(BaseModel):
     """What a stream's YAML may set about a world; a world adds its own fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
@@ -39,7 +38,7 @@ class World(ABC):
     # Raise it when the same options give other data. A change of the code is noticed without,
     # as far as it is in the file of the class, or in a package beside it.
     version: ClassVar[int] = 1
-    Options: ClassVar[type[Options]] = Options
+    Options: ClassVar[type[WorldOptions]] = WorldOptions
     # Of which other tasks' training samples it can make further ones of a task.
     extras: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     _source: ClassVar[str]
@@ -53,7 +52,7 @@ class World(ABC):
         self.options = self.Options() if options is None else options
 
     @abstractmethod
-    def write(self, store: StoreWriter, progress: Progress) -> None:
+    def write(self, store: StoreWriter, progress: ProgressCallback) -> None:
         """Write scenes and samples, a few at a time, so that any number fits in memory."""
 
     def expected_bytes(self) -> int:
@@ -114,7 +113,7 @@ class World(ABC):
         key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
         return cache_folder(cache) / f"{self.name}-{key}.h5"
 
-    def prepare(self, cache: Path | None = None, progress: Progress | None = None) -> Store:
+    def prepare(self, cache: Path | None = None, progress: ProgressCallback | None = None) -> Store:
         """Open the store, building it first where there is none yet."""
         path = self.path(cache)
         if not _is_file(path):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,14 @@ from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.explaining.records.explanation import Explanation
 from pmn_cl.explaining.tracing import TASK, Tracer
 from pmn_cl.modules.runtime.network import ModuleNetwork
+from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.folder import LEARNED, RESULT
 from pmn_cl.results.selection import find_run, kept
 from pmn_cl.runs.execute import make_strategy
 from pmn_cl.runs.verify import run_of
-from pmn_cl.strategy.base import Lesson
+from pmn_cl.strategy.base import Experience
 from pmn_cl.tasks.captions import words_to_text
 
-Advance = Callable[[int, int], None]  # how much is done, of how much
 _AT_ONCE = 200  # questions
 _HALF = 0.5  # of a point: an answer that earns as much is right
 _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
@@ -42,7 +42,7 @@ class Explainer:
         run: str,
         *,
         cache: Path | None = None,
-        progress: Advance | None = None,
+        progress: ProgressCallback | None = None,
     ) -> None:
         self.result = find_run(folder, run)
         place = folder / self.result.key
@@ -60,8 +60,8 @@ class Explainer:
                 f"{place}: learned from data {self.result.data[:12]}, but the world is now "
                 f"{self.store.digest[:12]}; use the pmn-bench that made the run"
             )
-        lessons = stream.as_avalanche().streams
-        training = list(lessons["train"])
+        experiences = stream.as_avalanche().streams
+        training = list(experiences["train"])
         self.strategy: Any = make_strategy(spec, training)
         self.strategy.load(place / LEARNED, training)
         network = getattr(self.strategy, "network", None)
@@ -71,19 +71,19 @@ class Explainer:
                 "pmn, independent, parameter_matched or another that is made of modules"
             )
         self.network = network
-        self.lessons: dict[str, Lesson] = {
-            split: lesson
-            for split, some in lessons.items()
-            for lesson in some
-            if lesson.task.name == TASK
+        self.experiences: dict[str, Experience] = {
+            split: experience
+            for split, some in experiences.items()
+            for experience in some
+            if experience.task.name == TASK
         }
         self.tracer = Tracer(network, self.store.names, self.world.relation_phrases())
 
     def explain(
-        self, ids: Sequence[int], split: str = "test", progress: Advance | None = None
+        self, ids: Sequence[int], split: str = "test", progress: ProgressCallback | None = None
     ) -> list[Explanation]:
         """Explain questions by their rows in the split's vqa table."""
-        batches, table = self.lesson(split).batches, self.table(split)
+        batches, table = self.experience(split).batches, self.table(split)
         count = len(table["scene"])
         for number in ids:
             if not 0 <= number < count:
@@ -117,7 +117,7 @@ class Explainer:
 
     def ask(self, question: str, scene: int, split: str = "test") -> Explanation:
         """Explain a question in free text; words that were never learned are not heard."""
-        scenes = self.lesson(split).batches.scenes
+        scenes = self.experience(split).batches.scenes
         if not 0 <= scene < len(scenes):
             raise UserError(
                 f"no scene {scene} in {split!r}, expected one from 0 to {len(scenes) - 1}"
@@ -146,9 +146,9 @@ class Explainer:
 
     def answers(self, split: str = "test") -> tuple[list[str], NDArray[np.bool_]]:
         """Return the answers to all questions of a split, and whether they are right."""
-        lesson = self.lesson(split)
-        given = self.strategy.predict(lesson)
-        columns = lesson.samples.columns
+        experience = self.experience(split)
+        given = self.strategy.predict(experience)
+        columns = experience.samples.columns
         earned = (columns["scores"] * (columns["answers"] == given[:, None])).sum(axis=1)
         return [self.store.names["answers"][number] for number in given], earned >= _HALF
 
@@ -188,17 +188,17 @@ class Explainer:
         drawn = np.random.default_rng(seed).choice(fitting, count, replace=False)
         return [int(number) for number in drawn]
 
-    def lesson(self, split: str) -> Lesson:
+    def experience(self, split: str) -> Experience:
         """Return the questions of a split."""
-        if split not in self.lessons:
-            raise UserError(f"no split {split!r}, expected {', '.join(self.lessons)}")
-        return self.lessons[split]
+        if split not in self.experiences:
+            raise UserError(f"no split {split!r}, expected {', '.join(self.experiences)}")
+        return self.experiences[split]
 
     def table(self, split: str) -> Mapping[str, Any]:
         """Return the columns of a split's vqa table, all of its rows."""
-        lesson = self.lesson(split)
-        table: Mapping[str, Any] = self.store.table(split, lesson.task.table_name)
-        if len(lesson.samples) != len(table["scene"]):
+        experience = self.experience(split)
+        table: Mapping[str, Any] = self.store.table(split, experience.task.table_name)
+        if len(experience.samples) != len(table["scene"]):
             raise UserError(
                 f"of {split!r} the run saw a part alone, so that rows of the table are not those "
                 "of its samples; expected test, novel or val"

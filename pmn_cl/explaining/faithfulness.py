@@ -15,7 +15,7 @@ from pmn_cl.errors import UserError
 from pmn_cl.explaining.opening import open_explainer
 from pmn_cl.explaining.records.faithfulness import (
     Faithfulness,
-    Line,
+    MeasureRow,
     read_faithfulness,
     summarise,
     write_faithfulness,
@@ -89,7 +89,7 @@ def _measured(
 
 
 def _print(
-    console: Console, records: Sequence[Faithfulness], lines: Sequence[Line], split: str
+    console: Console, records: Sequence[Faithfulness], lines: Sequence[MeasureRow], split: str
 ) -> None:
     names = list(dict.fromkeys(record.strategy for record in records))
     table = Table(box=None, header_style="bold")
@@ -123,7 +123,7 @@ def _shown(found: Interval | None, signed: bool = False) -> str:
     return f"{found.mean:{form}} [{found.low:{form}}, {found.high:{form}}]"
 
 
-def _plain(line: Line) -> dict[str, object]:
+def _plain(line: MeasureRow) -> dict[str, object]:
     apart = line.difference
     return {
         "measure": line.measure,

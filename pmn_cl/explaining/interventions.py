@@ -21,7 +21,7 @@ from pmn_cl.modules.runtime.trace import Call, Trace
 
 
 @dataclass(frozen=True)
-class Seen:
+class Intervention:
     """How some questions were answered, with a row for each."""
 
     chances: NDArray[np.float32]  # (n, answers)
@@ -31,7 +31,7 @@ class Seen:
     asked_relation: NDArray[np.float32] | None  # (n, steps, directions · relations): r
 
     @classmethod
-    def joined(cls, parts: list[Seen]) -> Seen:
+    def joined(cls, parts: list[Intervention]) -> Intervention:
         """Return what was seen batch by batch as one."""
 
         def join(name: str) -> Any:
@@ -44,7 +44,7 @@ class Seen:
 
 
 @torch.no_grad()
-def observe(network: ModuleNetwork, x: Mapping[str, Tensor]) -> Seen:
+def observe(network: ModuleNetwork, x: Mapping[str, Tensor]) -> Intervention:
     """Answer a batch of questions, and keep what M_vqa itself did; others may remember."""
     module = _module(network)
     trace = Trace()
@@ -63,7 +63,7 @@ def observe(network: ModuleNetwork, x: Mapping[str, Tensor]) -> Seen:
 
     asked = [calls["rel"].query for calls in by_step if "rel" in calls]
     related = len(asked) == len(by_step)
-    return Seen(
+    return Intervention(
         chances=outputs.sigmoid().cpu().numpy(),
         gates={k: stacked([gate_of(calls, k) for calls in by_step]) for k in module.call_list},
         attended=stacked([attended(calls, env) for calls in by_step]),

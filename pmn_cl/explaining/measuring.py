@@ -10,10 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pmn_cl.explaining.explainer import Advance, Explainer
-from pmn_cl.explaining.interventions import Seen, chances, masked, observe, without
+from pmn_cl.explaining.explainer import Explainer
+from pmn_cl.explaining.interventions import Intervention, chances, masked, observe, without
 from pmn_cl.explaining.records import measures
 from pmn_cl.explaining.records.faithfulness import Faithfulness, Measured, now
+from pmn_cl.progress import ProgressCallback
 
 _AT_ONCE = 500  # questions
 _KINDS = ("plain", *measures.GATES.values())  # of questions that attention is told apart by
@@ -25,7 +26,7 @@ def measure_run(
     *,
     questions: int = 4000,
     seed: int = 0,
-    progress: Advance | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Faithfulness:
     """Return how faithful a run is, measured on so many questions of a split."""
     count = min(questions, len(explainer.table(split)["scene"]))
@@ -45,14 +46,19 @@ class _Measuring:
     """Asks some questions several times: as they are, and without parts of the network."""
 
     def __init__(
-        self, explainer: Explainer, split: str, rows: NDArray[Any], seed: int, progress: Advance
+        self,
+        explainer: Explainer,
+        split: str,
+        rows: NDArray[Any],
+        seed: int,
+        progress: ProgressCallback,
     ) -> None:
         self.explainer, self.rows, self.seed = explainer, rows, seed
         self.network, self.names = explainer.network, explainer.store.names
         self.columns = {name: c.array[rows] for name, c in explainer.table(split).items()}
         self.kinds = {kind: marks[rows] for kind, marks in explainer.kinds(split).items()}
-        self.lesson = explainer.lesson(split)
-        explainer.strategy.look_at(self.lesson)  # so that frozen modules remember its scenes
+        self.experience = explainer.experience(split)
+        explainer.strategy.look_at(self.experience)  # so that frozen modules remember its scenes
         groups = explainer.tracer.module.G.groups
         self.groups = [group for group in groups if len(group) > 1]
         self.removable = [callee for group in self.groups for callee in group]
@@ -63,7 +69,7 @@ class _Measuring:
 
     def all(self) -> Measured:
         """Return every measure that the network and the world's truth allow."""
-        seen = Seen.joined([observe(self.network, x) for x, _ in self._batches()])
+        seen = Intervention.joined([observe(self.network, x) for x, _ in self._batches()])
         self.mask = np.concatenate([x["mask"].numpy() for x, _ in self._batches(silent=True)])
         attention = seen.attended.mean(1)
         if "about" in self.columns:
@@ -93,7 +99,7 @@ class _Measuring:
             if kind in self.kinds:
                 yield f", {kind}", asked & self.kinds[kind]
 
-    def _queries(self, seen: Seen) -> None:
+    def _queries(self, seen: Intervention) -> None:
         """Judge [b, r] of the questions that need a relation of M_vqa's own asking."""
         assert seen.asked_box is not None
         assert seen.asked_relation is not None
@@ -119,7 +125,7 @@ class _Measuring:
             self._put(name, measures.mean(found))
             self._put(name, measures.mean(guessed), self.chance)
 
-    def _gates(self, seen: Seen) -> None:
+    def _gates(self, seen: Intervention) -> None:
         """Judge whether gates open for the questions that a module is for."""
         for callee, kind in measures.GATES.items():
             if callee in self.removable and kind in self.kinds:
@@ -129,7 +135,7 @@ class _Measuring:
                 self._put(f"gate {callee}, {kind}", measures.mean(widest[fitting]))
                 self._put(f"gate {callee}, others", measures.mean(widest[~fitting]))
 
-    def _removal(self, seen: Seen) -> None:
+    def _removal(self, seen: Intervention) -> None:
         """Judge whether the module that is named is the one that matters."""
         if not self.removable:
             return
@@ -145,7 +151,7 @@ class _Measuring:
             for callee, found in effect.items():
                 self._put(f"without {callee}: {what}", measures.mean(found))
 
-    def _masking(self, seen: Seen, attention: NDArray[Any]) -> None:
+    def _masking(self, seen: Intervention, attention: NDArray[Any]) -> None:
         """Judge whether the regions that are looked at are those that matter."""
         looked = measures.half_of(attention) & self.mask
         rng = np.random.default_rng(self.seed)
@@ -167,7 +173,7 @@ class _Measuring:
         self._put(f"{names[2]}: {what}", 0.0, self.chance)
 
     def _effect(
-        self, seen: Seen, after: NDArray[Any]
+        self, seen: Intervention, after: NDArray[Any]
     ) -> tuple[NDArray[np.bool_], NDArray[np.floating[Any]]]:
         """Return whose answer changed, and how much of the right answer's chance was lost."""
         right = np.take_along_axis(
@@ -188,7 +194,7 @@ class _Measuring:
     def _batches(self, silent: bool = False) -> Iterator[tuple[Any, slice]]:
         for start in range(0, len(self.rows), _AT_ONCE):
             rows = slice(start, start + _AT_ONCE)
-            x, _ = self.lesson.batches[torch.from_numpy(self.rows[rows])]
+            x, _ = self.experience.batches[torch.from_numpy(self.rows[rows])]
             yield x, rows
             if not silent:
                 self._done += len(x)

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from pmn_cl.errors import UserError
-from pmn_cl.explaining.records.explanation import CAPTION, RELATION, Call, Said, Step
+from pmn_cl.explaining.records.explanation import CAPTION, RELATION, CallRecord, Said, Step
 from pmn_cl.modules.answer import AnswerModule
 from pmn_cl.modules.caption import END
 from pmn_cl.modules.compositional import ATTEND, RESIDUAL
@@ -21,8 +21,7 @@ from pmn_cl.modules.count import CountModule
 from pmn_cl.modules.relation import RelationQuery
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.runtime.network import ModuleNetwork
-from pmn_cl.modules.runtime.trace import Call as Asked
-from pmn_cl.modules.runtime.trace import Trace
+from pmn_cl.modules.runtime.trace import Call, Trace
 from pmn_cl.modules.task_module import TaskModule
 from pmn_cl.modules.terminal import ObjectModule, TerminalModule
 
@@ -175,7 +174,7 @@ class Tracer:
                 )
         return found
 
-    def _listened(self, calls: Mapping[str, Asked]) -> list[list[float]]:
+    def _listened(self, calls: Mapping[str, Call]) -> list[list[float]]:
         """Return how much the words of the caption are listened to: R_cap→vqa's attention."""
         if CAPTION not in calls:
             return []
@@ -190,9 +189,9 @@ class Tracer:
 
     def _calls(
         self, trace: Trace, env: Environment, captions: list[list[str]], regions: list[list[str]]
-    ) -> list[list[Call]]:
+    ) -> list[list[CallRecord]]:
         """Return all calls in the order of asking, for each sample."""
-        found: list[list[Call]] = [[] for _ in range(len(env))]
+        found: list[list[CallRecord]] = [[] for _ in range(len(env))]
         for call in sorted(trace.calls, key=lambda call: call.number):
             gates = _floats(call.gate) if call.gate is not None else None
             asked = self._query(call, env, regions)
@@ -203,7 +202,7 @@ class Tracer:
                 if shut or silent:  # others in the batch asked
                     continue
                 calls.append(
-                    Call.model_construct(
+                    CallRecord.model_construct(
                         number=len(calls) + 1,
                         depth=call.depth,
                         caller=call.caller,
@@ -216,7 +215,7 @@ class Tracer:
                 )
         return found
 
-    def _query(self, call: Asked, env: Environment, regions: list[list[str]]) -> Row:
+    def _query(self, call: Call, env: Environment, regions: list[list[str]]) -> Row:
         """Return what was asked."""
         if isinstance(call.query, RelationQuery):
             boxes = _present(call.query.box, env)
@@ -237,7 +236,7 @@ class Tracer:
         return _same("the region looked at")
 
     def _reply(
-        self, call: Asked, env: Environment, captions: list[list[str]], regions: list[list[str]]
+        self, call: Call, env: Environment, captions: list[list[str]], regions: list[list[str]]
     ) -> Row:
         """Return what was said, as far as it can be put into words."""
         answer = call.output
@@ -266,7 +265,7 @@ class Tracer:
         return _same("what each of them shows")
 
 
-def attended(calls: Mapping[str, Asked], env: Environment) -> Tensor:
+def attended(calls: Mapping[str, Call], env: Environment) -> Tensor:
     """Return where M_vqa looked at a step (B, N): the maps by their gates, shared out to 1."""
     maps = [(calls[k].gate, env.softmax(calls[k].output)) for k in _MAPS if k in calls]
     looked = torch.stack([gate[:, None] * m for gate, m in maps if gate is not None]).sum(0)

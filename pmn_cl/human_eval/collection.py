@@ -20,7 +20,7 @@ from pmn_cl.human_eval.sheets import Collected, collect
 from pmn_cl.human_eval.table import (
     ALL,
     PAPER,
-    Table,
+    GradeTable,
     grades_by_judge,
     make_table,
     numbers,
@@ -65,7 +65,7 @@ def collect_command(
     return int(bool(found.left_out)), place
 
 
-def write_beside_results(place: Path, key: Round, found: Collected, table: Table) -> None:
+def write_beside_results(place: Path, key: Round, found: Collected, table: GradeTable) -> None:
     """Let ``claims`` and the mirror see the grades; those of other splits stay."""
     if not place.is_dir():
         raise UserError(
@@ -89,7 +89,7 @@ def write_beside_results(place: Path, key: Round, found: Collected, table: Table
 # --- as text -----------------------------------------------------------------------------
 
 
-def print_table(key: Round, found: Collected, table: Table, console: Console) -> None:
+def print_table(key: Round, found: Collected, table: GradeTable, console: Console) -> None:
     """Print what counts and what does not, the table beside the paper's, and how to read it."""
     for line in [*heading(key, found), ""]:
         console.print(line, soft_wrap=True)
@@ -134,7 +134,7 @@ def heading(key: Round, found: Collected) -> list[str]:
     return lines
 
 
-def notes(key: Round, table: Table) -> list[str]:
+def notes(key: Round, table: GradeTable) -> list[str]:
     """Return how to read the table."""
     said = [" ".join(INTERVALS.split())]
     if key.stratified:
@@ -162,7 +162,7 @@ def _alpha(value: float | None) -> str:
 # --- for programs ------------------------------------------------------------------------
 
 
-def as_data(key: Round, found: Collected, table: Table) -> dict[str, Any]:
+def as_data(key: Round, found: Collected, table: GradeTable) -> dict[str, Any]:
     """Return all of it."""
     shown = [
         {

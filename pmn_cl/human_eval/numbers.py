@@ -16,7 +16,7 @@ from pmn_cl.files import write_whole
 NUMBERS = "judgement_numbers.json"  # beside the results: by split
 
 
-class Kept(BaseModel):
+class RoundNumbers(BaseModel):
     """The numbers of a round's table, each by a name of its own."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -26,7 +26,7 @@ class Kept(BaseModel):
     numbers: dict[str, float]
 
 
-class Point(NamedTuple):
+class GradePoint(NamedTuple):
     """A number as MLflow takes it."""
 
     name: str
@@ -34,13 +34,13 @@ class Point(NamedTuple):
     at: int
 
 
-def read_numbers(folder: Path) -> dict[str, Kept]:
+def read_numbers(folder: Path) -> dict[str, RoundNumbers]:
     """Return what was kept in a folder, by split; nothing where there was no round."""
     path = folder / NUMBERS
     if not path.exists():
         return {}
     try:
-        return TypeAdapter(dict[str, Kept]).validate_json(path.read_bytes())
+        return TypeAdapter(dict[str, RoundNumbers]).validate_json(path.read_bytes())
     except ValidationError as error:
         said = error.errors()[0]["msg"]
         raise UserError(
@@ -54,13 +54,13 @@ def keep_numbers(folder: Path, split: str, digest: str, numbers: Mapping[str, fl
     before = known.get(split)
     if before is None or (before.round, before.numbers) != (digest, numbers):
         now = int(1000 * time.time())
-        known[split] = Kept(round=digest, collected=now, numbers=dict(numbers))
+        known[split] = RoundNumbers(round=digest, collected=now, numbers=dict(numbers))
         plain = {name: kept.model_dump() for name, kept in sorted(known.items())}
         write_whole(folder / NUMBERS, json.dumps(plain, indent=1))
 
 
-def judged_points(folder: Path) -> Iterator[Point]:
+def judged_points(folder: Path) -> Iterator[GradePoint]:
     """Yield every number that was kept, for the mirror in MLflow."""
     for split, kept in read_numbers(folder).items():
         for name, value in kept.numbers.items():
-            yield Point(f"judges/{split}/{name}", value, kept.collected)
+            yield GradePoint(f"judges/{split}/{name}", value, kept.collected)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from pmn_cl.human_eval.rounds import Round, Sheet, Shown
+from pmn_cl.human_eval.rounds import Round, Sheet, ShownExplanation
 from pmn_cl.human_eval.sheets import FORMAT
 from reports.human_eval import judge_page
 
@@ -58,7 +58,7 @@ def content_of(key: Round, sheet: Sheet, pictures: Mapping[int, str]) -> dict[st
     }
 
 
-def _shown(side: Shown) -> dict[str, Any]:
+def _shown(side: ShownExplanation) -> dict[str, Any]:
     # Boxes by number: their order would tell a model that goes from box to box.
     boxes = [[number, *(round(edge, 4) for edge in box)] for number, box in sorted(side.boxes)]
     return {"sentence": side.sentence, "answer": side.answer, "boxes": boxes}

@@ -13,22 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmn_cl.claims.evidence import Group
-from pmn_cl.data.world import Progress
 from pmn_cl.errors import UserError
 from pmn_cl.explaining.records.explanation import ATTEND, CAPTION, RELATION, Explanation
 from pmn_cl.explaining.records.sentence import call_of, named, place_of
 from pmn_cl.files import storing
 from pmn_cl.human_eval.pages import page_of, picture_uri
 from pmn_cl.human_eval.rounds import (
-    Question,
+    GradedQuestion,
     Round,
-    Shown,
+    ShownExplanation,
     assign,
     counted,
     draw,
     groups_of,
     sheets_of,
 )
+from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.result import Result
 from pmn_cl.results.selection import BASELINE, baseline_of, find_run, usual_run
 
@@ -49,7 +49,7 @@ class Explains(Protocol):
 
 
 @dataclass(frozen=True)
-class Plan:
+class RoundPlan:
     """What a round is to be like."""
 
     folder: Path  # of the results
@@ -87,7 +87,11 @@ def who_is_right(pmn: Explains, baseline: Explains, split: str) -> list[Group]:
 
 
 def make_round(
-    plan: Plan, groups: Sequence[Group], pmn: Explains, baseline: Explains, progress: Progress
+    plan: RoundPlan,
+    groups: Sequence[Group],
+    pmn: Explains,
+    baseline: Explains,
+    progress: ProgressCallback,
 ) -> Round:
     """Draw the questions, have both models explain them, and share them out to the judges.
 
@@ -104,7 +108,7 @@ def make_round(
             progress(number * len(rows) + len(explanations), total)
         told.append(explanations)
     questions = [
-        Question(
+        GradedQuestion(
             id=f"q{number:04d}",
             row=row,
             scene=ours.scene,
@@ -130,9 +134,9 @@ def make_round(
     )
 
 
-def as_shown(explanation: Explanation) -> Shown:
+def as_shown(explanation: Explanation) -> ShownExplanation:
     """Return an explanation as judges see it: nothing that tells the model by its name."""
-    return Shown(
+    return ShownExplanation(
         sentence=explanation.sentence,
         answer=explanation.answer,
         boxes=[(number, explanation.boxes[number]) for number in named_boxes(explanation)],
@@ -159,7 +163,7 @@ def named_boxes(explanation: Explanation) -> list[int]:
     return list(dict.fromkeys(boxes))
 
 
-def write_folder(key: Round, out: Path, model: Explains, progress: Progress) -> list[Path]:
+def write_folder(key: Round, out: Path, model: Explains, progress: ProgressCallback) -> list[Path]:
     """Write the key and a page for each judge into a new folder, all or none; return the pages."""
     scenes = sorted({question.scene for question in key.questions})
     pictures = {}

@@ -35,7 +35,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Shown(_Part):
+class ShownExplanation(_Part):
     """An explanation as judges see it: the boxes on the scene, a sentence, the answer."""
 
     sentence: str
@@ -43,7 +43,7 @@ class Shown(_Part):
     boxes: list[tuple[int, Box]]  # those that the sentence names, with their numbers
 
 
-class Question(_Part):
+class GradedQuestion(_Part):
     """A question, and how each of the two models explains its answer."""
 
     id: str  # on the pages; says nothing about the models
@@ -51,8 +51,8 @@ class Question(_Part):
     scene: int
     text: str
     group: Group
-    pmn: Shown
-    baseline: Shown
+    pmn: ShownExplanation
+    baseline: ShownExplanation
 
 
 class Sheet(_Part):
@@ -78,7 +78,7 @@ class Round(_Part):
     seed: int
     stratified: bool
     population: dict[Group, int]  # how many questions there were to draw from
-    questions: list[Question]
+    questions: list[GradedQuestion]
     sheets: list[Sheet]
 
     @property

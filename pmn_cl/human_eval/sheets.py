@@ -59,7 +59,7 @@ class Saved(_Part):
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-class Judged(NamedTuple):
+class GradedSheet(NamedTuple):
     """What one judge gave to both explanations of one question."""
 
     question: str
@@ -84,7 +84,7 @@ class _File(NamedTuple):
 class Collected:
     """What came of the judges' files."""
 
-    judged: list[Judged] = field(default_factory=list)
+    judged: list[GradedSheet] = field(default_factory=list)
     taken: dict[int, Path] = field(default_factory=dict)  # by judge
     left_out: list[LeftOut] = field(default_factory=list)
     again: list[LeftOut] = field(default_factory=list)  # what a file that counts says, too
@@ -112,13 +112,13 @@ def collect(key: Round, paths: Sequence[Path], *, allow_incomplete: bool = False
     return found
 
 
-def _judged(saved: Saved, sheet: Sheet) -> Iterator[Judged]:
+def _judged(saved: Saved, sheet: Sheet) -> Iterator[GradedSheet]:
     """Yield what was given to each model, where both of a question's explanations are graded."""
     for name, pmn_is_a in sheet.letters().items():
         marks = saved.marks.get(name)
         if marks is not None and marks.A is not None and marks.B is not None:
             pmn, baseline = (marks.A, marks.B) if pmn_is_a else (marks.B, marks.A)
-            yield Judged(name, sheet.judge, pmn, baseline)
+            yield GradedSheet(name, sheet.judge, pmn, baseline)
 
 
 def _read(path: Path) -> Saved | str:

@@ -1,4 +1,4 @@
-"""The paper's Table 5: mean grades by who was right, beside the paper's own numbers."""
+"""The paper's GradeTable 5: mean grades by who was right, beside the paper's own numbers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pmn_cl.claims.evidence import Grades, Group
 from pmn_cl.human_eval.agreement import Level, krippendorff_alpha
 from pmn_cl.human_eval.intervals import Grade, mean_grade
 from pmn_cl.human_eval.rounds import GROUPS, Round
-from pmn_cl.human_eval.sheets import Judged
+from pmn_cl.human_eval.sheets import GradedSheet
 from pmn_cl.results.statistics import Interval
 
 ALL = "all"
 LEVELS: tuple[Level, ...] = ("ordinal", "interval")
 
 
-class Published(NamedTuple):
+class PublishedGrades(NamedTuple):
     """A row of the paper's table."""
 
     questions: int
@@ -28,20 +28,20 @@ class Published(NamedTuple):
 
 
 PAPER = {
-    "both right": Published(715, 3.13, 2.86),
-    "pmn right": Published(584, 2.78, 1.40),
-    "baseline right": Published(162, 1.73, 2.47),
-    "both wrong": Published(139, 1.95, 1.66),
-    ALL: Published(1600, 2.54, 2.24),
+    "both right": PublishedGrades(715, 3.13, 2.86),
+    "pmn right": PublishedGrades(584, 2.78, 1.40),
+    "baseline right": PublishedGrades(162, 1.73, 2.47),
+    "both wrong": PublishedGrades(139, 1.95, 1.66),
+    ALL: PublishedGrades(1600, 2.54, 2.24),
 }
 
 
-def by_its_rows() -> Published:
+def by_its_rows() -> PublishedGrades:
     """Return what the paper's rows average to by their counts; its last row says otherwise."""
     rows = [PAPER[group] for group in GROUPS]
     total = sum(row.questions for row in rows)
     pmn = sum(row.questions * row.pmn for row in rows) / total
-    return Published(total, pmn, sum(row.questions * row.baseline for row in rows) / total)
+    return PublishedGrades(total, pmn, sum(row.questions * row.baseline for row in rows) / total)
 
 
 def paper_note() -> str:
@@ -54,7 +54,7 @@ def paper_note() -> str:
 
 
 @dataclass(frozen=True)
-class Row:
+class GradeRow:
     """What judges gave to the explanations for one group of questions."""
 
     label: str  # a group, or all
@@ -66,15 +66,15 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class GradeTable:
     """All rows that have questions, and how far the judges agree."""
 
-    rows: list[Row]
+    rows: list[GradeRow]
     alpha: dict[str, dict[Level, float | None]]  # of PMN's grades, the baseline's, and both
     lost: list[Group]  # strata of which nothing was judged
 
 
-def make_table(key: Round, judged: Sequence[Judged]) -> Table:
+def make_table(key: Round, judged: Sequence[GradedSheet]) -> GradeTable:
     """Join what judges gave to the paper's table.
 
     Where a round was stratified, groups count in the row for all by their share of all questions.
@@ -85,28 +85,28 @@ def make_table(key: Round, judged: Sequence[Judged]) -> Table:
     }
     rows = [_row(group, some) for group, some in by_group.items() if some]
     if not key.stratified:
-        return Table([*rows, _row(ALL, judged)], alphas(judged), [])
+        return GradeTable([*rows, _row(ALL, judged)], alphas(judged), [])
     shares = {str(group): size for group, size in key.population.items()}
     lost = [group for group in GROUPS if key.population[group] and not by_group[group]]
-    return Table([*rows, _row(ALL, judged, group_of, shares)], alphas(judged), lost)
+    return GradeTable([*rows, _row(ALL, judged, group_of, shares)], alphas(judged), lost)
 
 
 def _row(
     label: str,
-    judged: Sequence[Judged],
+    judged: Sequence[GradedSheet],
     strata: Mapping[str, str] | None = None,
     shares: Mapping[str, float] | None = None,
-) -> Row:
+) -> GradeRow:
     """Return the row of some questions, or of all by the strata that they were drawn from."""
 
-    def interval(value: Callable[[Judged], float]) -> Interval:
+    def interval(value: Callable[[GradedSheet], float]) -> Interval:
         grades = [
             Grade(one.question, one.judge, strata[one.question] if strata else "", value(one))
             for one in judged
         ]
         return mean_grade(grades, shares)
 
-    return Row(
+    return GradeRow(
         label,
         len({one.question for one in judged}),
         len(judged),
@@ -116,7 +116,7 @@ def _row(
     )
 
 
-def alphas(judged: Iterable[Judged]) -> dict[str, dict[Level, float | None]]:
+def alphas(judged: Iterable[GradedSheet]) -> dict[str, dict[Level, float | None]]:
     """Return Krippendorff's alpha; an explanation is a unit."""
     units: dict[str, dict[str, list[int]]] = {
         "pmn": defaultdict(list),
@@ -133,14 +133,14 @@ def alphas(judged: Iterable[Judged]) -> dict[str, dict[Level, float | None]]:
     }
 
 
-def grades_by_judge(key: Round, judged: Sequence[Judged]) -> list[Grades]:
+def grades_by_judge(key: Round, judged: Sequence[GradedSheet]) -> list[Grades]:
     """Return each judge's means, as ``pmn-bench claims`` reads them.
 
     A mean over several groups counts them by their `questions`: those that the judge graded, or,
     where the round was stratified, all those that they stand for.
     """
     group_of = {question.id: question.group for question in key.questions}
-    found: dict[tuple[int, Group], list[Judged]] = defaultdict(list)
+    found: dict[tuple[int, Group], list[GradedSheet]] = defaultdict(list)
     for one in judged:
         found[one.judge, group_of[one.question]].append(one)
     return [
@@ -156,7 +156,7 @@ def grades_by_judge(key: Round, judged: Sequence[Judged]) -> list[Grades]:
     ]
 
 
-def numbers(table: Table) -> dict[str, float]:
+def numbers(table: GradeTable) -> dict[str, float]:
     """Return every number of the table by a name of its own."""
     found = {}
     for row in table.rows:

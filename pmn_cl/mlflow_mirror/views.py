@@ -24,7 +24,7 @@ Chart = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class View:
+class SavedView:
     """One entry of the Views menu."""
 
     id: str
@@ -45,7 +45,7 @@ class View:
         return json.dumps({**about, "state": self.state})
 
 
-def saved_views(results: Sequence[Result], parent: str, suffix: str = "") -> dict[str, View]:
+def saved_views(results: Sequence[Result], parent: str, suffix: str = "") -> dict[str, SavedView]:
     """Return the views that compare a folder's results, by title."""
     tasks = max((result.tasks for result in results), key=len, default=[])
     if not tasks:
@@ -87,7 +87,7 @@ def saved_views(results: Sequence[Result], parent: str, suffix: str = "") -> dic
         },
     }
     return {
-        title: View(f"pmn{n}{parent[:12]}", title + suffix, _state(tasks, **given), n)
+        title: SavedView(f"pmn{n}{parent[:12]}", title + suffix, _state(tasks, **given), n)
         for n, (title, given) in enumerate(shown.items(), start=1)
     }
 

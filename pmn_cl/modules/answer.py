@@ -23,7 +23,7 @@ from pmn_cl.modules.importance import Importance, Importances
 from pmn_cl.modules.layers import GatedTanh, SoftAttention, perceptron, receiver
 from pmn_cl.modules.relation import RelationQuery
 from pmn_cl.modules.runtime.environment import Environment, weighted_sum
-from pmn_cl.modules.task_module import Plan, TaskModule
+from pmn_cl.modules.task_module import ModulePlan, TaskModule
 
 _MAPS = (ATTEND, "rel")  # callees that say where to look; all others say what is there
 STEPS = 2
@@ -45,7 +45,7 @@ class AnswerModule(CompositionalModule):
         *("counts", "caption words"),
     )
 
-    def __init__(self, plan: Plan, callees: Mapping[str, TaskModule]) -> None:
+    def __init__(self, plan: ModulePlan, callees: Mapping[str, TaskModule]) -> None:
         super().__init__(plan, callees)
         order = [ATTEND, "rel", "obj", "att", RESIDUAL, "cnt", "cap"]
         mine = {ATTEND, RESIDUAL}

@@ -14,7 +14,7 @@ from pmn_cl.modules.compositional import CompositionalModule
 from pmn_cl.modules.layers import QuestionEncoder, SoftAttention, perceptron
 from pmn_cl.modules.relation import RelationQuery, relation_codes
 from pmn_cl.modules.runtime.environment import Environment
-from pmn_cl.modules.task_module import Plan, TaskModule
+from pmn_cl.modules.task_module import ModulePlan, TaskModule
 from pmn_cl.modules.terminal import TerminalModule
 
 
@@ -25,7 +25,7 @@ class Asking(nn.Module):
     as the authors' published demo does; else over Xᵢ.
     """
 
-    def __init__(self, plan: Plan, callees: Mapping[str, TaskModule]) -> None:
+    def __init__(self, plan: ModulePlan, callees: Mapping[str, TaskModule]) -> None:
         super().__init__()
         terminal = [k for k, m in callees.items() if isinstance(m, TerminalModule)]
         self.describers = sorted(terminal, key=lambda k: (k != "obj", k))  # in any call order

@@ -19,7 +19,7 @@ from pmn_cl.modules.compositional import (
 from pmn_cl.modules.importance import Importance, Importances
 from pmn_cl.modules.layers import SoftAttention, perceptron, receiver
 from pmn_cl.modules.runtime.environment import Environment
-from pmn_cl.modules.task_module import Plan, TaskModule
+from pmn_cl.modules.task_module import ModulePlan, TaskModule
 
 LONGEST = 16  # T, in words with the end mark
 START, END = 1, 2  # the numbers of the marks in every caption vocabulary; 0 is padding
@@ -51,7 +51,7 @@ class CaptionModule(CompositionalModule):
 
     task, vocabulary, hears = "cap", ("caption words",), ("words",)
 
-    def __init__(self, plan: Plan, callees: Mapping[str, TaskModule]) -> None:
+    def __init__(self, plan: ModulePlan, callees: Mapping[str, TaskModule]) -> None:
         super().__init__(plan, callees)
         self.call_list = (ATTEND, *callees, RESIDUAL)
         region, sizes = plan.shape.region, plan.sizes

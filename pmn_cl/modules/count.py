@@ -13,7 +13,7 @@ from pmn_cl.modules.counter import Counter
 from pmn_cl.modules.importance import Importance, Importances
 from pmn_cl.modules.relation import RelationQuery
 from pmn_cl.modules.runtime.environment import Environment
-from pmn_cl.modules.task_module import Plan, TaskModule
+from pmn_cl.modules.task_module import ModulePlan, TaskModule
 
 _SHARP = 5.0  # of the layer after the counter, at first: a sure count gets e⁵ times the odds
 _FAINT = 1e-6  # a count that the counter excludes is merely very unlikely
@@ -24,7 +24,7 @@ class CountModule(CompositionalModule):
 
     task, vocabulary = "cnt", ("question words", "counts", "relations", "directions")
 
-    def __init__(self, plan: Plan, callees: Mapping[str, TaskModule]) -> None:
+    def __init__(self, plan: ModulePlan, callees: Mapping[str, TaskModule]) -> None:
         super().__init__(plan, callees)
         related = ("rel",) if "rel" in callees else ()
         self.call_list = (ATTEND, *related)

@@ -13,7 +13,7 @@ from pmn_cl.modules.compositional import RESIDUAL, CompositionalModule, ScratchP
 from pmn_cl.modules.importance import Importances
 from pmn_cl.modules.layers import SoftAttention, perceptron
 from pmn_cl.modules.runtime.environment import Environment, weighted_sum
-from pmn_cl.modules.task_module import Plan, TaskModule
+from pmn_cl.modules.task_module import ModulePlan, TaskModule
 
 
 class RelationQuery(NamedTuple):
@@ -39,7 +39,9 @@ class RelationModule(CompositionalModule):
 
     task, vocabulary = "rel", ("relations", "directions")
 
-    def __init__(self, plan: Plan, callees: Mapping[str, TaskModule], folded: bool = True) -> None:
+    def __init__(
+        self, plan: ModulePlan, callees: Mapping[str, TaskModule], folded: bool = True
+    ) -> None:
         super().__init__(plan, callees)
         self.folded = folded
         self.call_list = (*callees, RESIDUAL)

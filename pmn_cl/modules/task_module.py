@@ -17,7 +17,7 @@ from pmn_cl.modules.sizes import Departures, Gates, Sizes, WorldShape
 
 
 @dataclass(frozen=True)
-class Plan:
+class ModulePlan:
     """What a module is built from, beside the modules that it calls."""
 
     shape: WorldShape
@@ -38,7 +38,7 @@ class TaskModule(nn.Module, ABC):
     vocabulary: ClassVar[tuple[str, ...]] = ()  # the lists of a world's names that it is over
     hears: ClassVar[tuple[str, ...]] = ()  # targets that it hears while it learns, as a pupil does
 
-    def __init__(self, plan: Plan, callees: Mapping[str, TaskModule]) -> None:
+    def __init__(self, plan: ModulePlan, callees: Mapping[str, TaskModule]) -> None:
         super().__init__()
         self.plan = plan
         self.callees = dict(callees)  # a dict, so that torch does not take them for parts

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from torch import Tensor, nn
 
 from pmn_cl.modules.runtime.environment import Environment
-from pmn_cl.modules.task_module import Plan, TaskModule
+from pmn_cl.modules.task_module import ModulePlan, TaskModule
 
 
 class TerminalModule(TaskModule):
@@ -15,7 +15,7 @@ class TerminalModule(TaskModule):
 
     labels: str  # the list of names that the classifier is over
 
-    def __init__(self, plan: Plan, callees: Mapping[str, TaskModule]) -> None:
+    def __init__(self, plan: ModulePlan, callees: Mapping[str, TaskModule]) -> None:
         super().__init__(plan, callees)
         self.answer_width = plan.sizes.terminal
         self.project = nn.Linear(plan.shape.region, plan.sizes.terminal)

@@ -24,7 +24,7 @@ _SINGLE = "one seed: no interval"
 
 
 @dataclass(frozen=True)
-class Line:
+class StrategyRow:
     """A strategy over its seeds."""
 
     name: str
@@ -46,7 +46,7 @@ class Comparison:
     tasks: list[str]
     constant: list[float | None]
     reference: str | None
-    lines: list[Line]
+    lines: list[StrategyRow]
 
 
 def of_streams(results: Sequence[Result]) -> list[Result]:
@@ -108,7 +108,7 @@ def _line(
     groups: dict[str, list[Result]],
     against: Paired | None,
     p: float | None,
-) -> Line:
+) -> StrategyRow:
     first = some[0]
     last = {
         task: _interval([r.matrix(split)[-1][j] for r in some])
@@ -134,7 +134,7 @@ def _line(
             if r.seed in scratch and len(r.scores[split]) == len(r.tasks)
         ]
     )
-    return Line(
+    return StrategyRow(
         name,
         sorted(r.seed for r in some),
         last,
@@ -192,7 +192,7 @@ def rows(comparison: Comparison) -> list[list[str]]:
     return [floor, *(_row(comparison, line) for line in comparison.lines)]
 
 
-def _row(comparison: Comparison, line: Line) -> list[str]:
+def _row(comparison: Comparison, line: StrategyRow) -> list[str]:
     against = []
     if comparison.reference:
         pair = line.against

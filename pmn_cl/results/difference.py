@@ -18,7 +18,7 @@ State: TypeAlias = Literal["same", "differs", "cannot be compared"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class FieldDifference:
     """What became of one part of the record when it was run again."""
 
     what: str
@@ -36,7 +36,7 @@ class Finding:
         return f"{self.state} ({self.why})" if self.why else self.state
 
 
-def findings(recorded: Result, again: Result) -> list[Finding]:
+def findings(recorded: Result, again: Result) -> list[FieldDifference]:
     """Compare all that must not depend on when and how often something is run."""
     excuse = _excuse(recorded, again)
     reused = [int(result.details.get(REUSED, 0)) for result in (recorded, again)]
@@ -47,13 +47,13 @@ def findings(recorded: Result, again: Result) -> list[Finding]:
         apart = difference(ours, theirs.get(what))
         matters = not (fewer and what in _OF_LEARNING)
         if not apart:
-            found.append(Finding(what, "same"))
+            found.append(FieldDifference(what, "same"))
         elif not matters:
-            found.append(Finding(what, "cannot be compared", fewer, matters=False))
+            found.append(FieldDifference(what, "cannot be compared", fewer, matters=False))
         elif excuse and what != "data":
-            found.append(Finding(what, "cannot be compared", f"{excuse}; {apart}"))
+            found.append(FieldDifference(what, "cannot be compared", f"{excuse}; {apart}"))
         else:
-            found.append(Finding(what, "differs", apart))
+            found.append(FieldDifference(what, "differs", apart))
     return found
 
 

@@ -31,7 +31,7 @@ TABLES = {
 
 
 @dataclass(frozen=True)
-class Line:
+class RungRow:
     """A rung of a table."""
 
     name: str
@@ -41,7 +41,7 @@ class Line:
     paper: str
 
 
-def tables(results: Sequence[Result], split: str = "test") -> dict[str, list[Line]]:
+def tables(results: Sequence[Result], split: str = "test") -> dict[str, list[RungRow]]:
     """Return the tables, as far as their rungs have been run."""
     finals: dict[str, dict[int, float]] = {}
     for result in results:
@@ -53,7 +53,7 @@ def tables(results: Sequence[Result], split: str = "test") -> dict[str, list[Lin
                 finals.setdefault(result.variant, {})[result.seed] = last
     return {
         title: [
-            Line(
+            RungRow(
                 name,
                 interval(list(finals[name].values())),
                 len(finals[name]),

@@ -35,7 +35,7 @@ from pmn_cl.tasks.base import Task
 from pmn_cl.tasks.captions import CaptionTask, words_to_text
 from pmn_cl.runs.verify import run_of
 from pmn_cl.runs.worker import chosen_device
-from pmn_cl.data.world import Progress
+from pmn_cl.progress import ProgressCallback
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -68,7 +68,7 @@ class _Described(CaptionTask):
 
 
 @dataclass(eq=False)
-class Lesson:
+class PlainExperience:
     """A task with samples, whose columns are read when batches are asked for, and not before."""
 
     task: Task
@@ -103,7 +103,7 @@ class LearnedRun:
         *,
         device: str = "cpu",
         cache: Path | None = None,
-        progress: Progress | None = None,
+        progress: ProgressCallback | None = None,
     ) -> LearnedRun:
         """Find a run by its key, the beginning of it, or a strategy and a seed, and load it."""
         import torch
@@ -128,24 +128,24 @@ class LearnedRun:
                 f"{stream.store.digest[:12]}; prepare it as it was then, or run the stream again"
             )
         scenes = Scenes(stream.store, "train")
-        lessons: list[Any] = [
-            Lesson(e.task, e.calls, e.splits["train"], scenes, label)
+        experiences: list[Any] = [
+            PlainExperience(e.task, e.calls, e.splits["train"], scenes, label)
             for label, e in enumerate(stream.experiences)
         ]
-        strategy = make_strategy(spec, lessons, device=device)
-        strategy.load(place / LEARNED, lessons)
+        strategy = make_strategy(spec, experiences, device=device)
+        strategy.load(place / LEARNED, experiences)
         return cls(
             result,
             stream.store,
             strategy,
-            {lesson.task.name: lesson.task_label for lesson in lessons},
-            {lesson.task.name: lesson.calls for lesson in lessons},
+            {experience.task.name: experience.task_label for experience in experiences},
+            {experience.task.name: experience.calls for experience in experiences},
         )
 
     def predict(self, task: Task, samples: Samples, scenes: Scenes) -> NDArray[Any]:
         """Return the run's predictions for some samples."""
-        lesson: Any = Lesson(task, self.calls[task.name], samples, scenes, self.places[task.name])
-        return self.strategy.predict(lesson)
+        experience: Any = PlainExperience(task, self.calls[task.name], samples, scenes, self.places[task.name])
+        return self.strategy.predict(experience)
 
 
 def pieces(samples: Samples) -> Iterator[Samples]:
@@ -155,7 +155,7 @@ def pieces(samples: Samples) -> Iterator[Samples]:
 
 
 def answer(
-    runs: Sequence[LearnedRun], split: str, progress: Progress | None = None
+    runs: Sequence[LearnedRun], split: str, progress: ProgressCallback | None = None
 ) -> NDArray[np.int64]:
     """Return the number of the answer to every question of a split.
 
@@ -183,7 +183,7 @@ def answer(
 
 
 def describe(
-    run: LearnedRun, split: str, progress: Progress | None = None
+    run: LearnedRun, split: str, progress: ProgressCallback | None = None
 ) -> tuple[NDArray[Any], list[str]]:
     """Return every scene of a split that has captions, once, and the run's caption of it."""
     from pmn_cl.data.loader import Scenes
@@ -237,7 +237,7 @@ def answers_command(
     device: str,
     cache: Path | None,
     console: Console,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> int:
     """Write the file of a split's answers or captions; return the exit code."""
     if not out.parent.is_dir():  # before any waiting

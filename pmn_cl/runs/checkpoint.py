@@ -15,7 +15,7 @@ from pmn_cl.strategy.base import State
 CHECKPOINT = "checkpoint.safetensors"
 
 
-class Kept(NamedTuple):
+class Checkpoint(NamedTuple):
     """A state, how many turns were done before it, and what the turn it is in had cost."""
 
     state: State
@@ -37,7 +37,7 @@ class Checkpoints:
         """Whether the last state is so old that a new one is worth its time."""
         return time.monotonic() >= self._last + self._every
 
-    def write(self, kept: Kept) -> None:
+    def write(self, kept: Checkpoint) -> None:
         """Replace the state; one that cannot be written whole leaves the old one in place."""
         from safetensors.torch import save_file
 
@@ -62,7 +62,7 @@ class Checkpoints:
             ) from error
         self._last = time.monotonic()
 
-    def read(self) -> Kept | None:
+    def read(self) -> Checkpoint | None:
         """Return the last state, if there is one; what is not whole or another's is refused."""
         from safetensors import SafetensorError, safe_open
 
@@ -72,7 +72,7 @@ class Checkpoints:
             with safe_open(self.path, framework="pt") as file:
                 facts: dict[str, Any] = json.loads(file.metadata()["run"])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            kept = Kept(State(tensors, facts["facts"]), facts["done"], facts["spent"])
+            kept = Checkpoint(State(tensors, facts["facts"]), facts["done"], facts["spent"])
             run = facts["run"]
         except (SafetensorError, KeyError, TypeError, ValueError, OSError) as error:
             raise UserError(

@@ -31,7 +31,7 @@ from pmn_cl.runs.worker import Terms, ended, open_again
 _LOOK_EVERY = 0.5  # seconds
 
 
-class Watcher(Protocol):
+class RunObserver(Protocol):
     """Somebody who is told how the runs go."""
 
     def begin(self, waiting: int) -> None:
@@ -55,7 +55,7 @@ class Driver:
     interrupted: bool = field(default=False, init=False)
     _unwritten: dict[str, Result] = field(default_factory=dict, init=False)  # there was no room
 
-    def run(self, runs: Sequence[RunSpec], watcher: Watcher | None = None) -> list[Result]:
+    def run(self, runs: Sequence[RunSpec], watcher: RunObserver | None = None) -> list[Result]:
         """Do what is not done yet; return all results in the order of the runs."""
         with storing(self.out):
             self.out.mkdir(parents=True, exist_ok=True)
@@ -98,7 +98,7 @@ class Driver:
             folder.mkdir()
         return open_again(folder)
 
-    def _go_through(self, waiting: list[RunSpec], watcher: Watcher | None) -> None:
+    def _go_through(self, waiting: list[RunSpec], watcher: RunObserver | None) -> None:
         engine, terms = self.engine, Terms(self.cache, self.device, self.every)
         running: dict[str, RunSpec] = {}
         with ExitStack() as until_the_end:

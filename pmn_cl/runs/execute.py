@@ -26,7 +26,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from pmn_cl import registry
-from pmn_cl.runs.checkpoint import Checkpoints, Kept
+from pmn_cl.runs.checkpoint import Checkpoints, Checkpoint
 from pmn_cl.runs.cost import Clock
 from pmn_cl.errors import UserError
 from pmn_cl.files import storing
@@ -35,7 +35,7 @@ from pmn_cl.strategy.matching import VARIANT, variant_options
 from pmn_cl.provenance import code_revision, versions
 from pmn_cl.results.result import Result, Row
 from pmn_cl.config.stream import StreamSpec, strategy_options
-from pmn_cl.strategy.base import Lesson, Progress, Strategy
+from pmn_cl.strategy.base import Experience, TrainingProgress, Strategy
 
 
 
@@ -45,12 +45,12 @@ from pmn_cl.strategy.base import Lesson, Progress, Strategy
 
 def make_strategy(
     run: RunSpec,
-    lessons: Sequence[Lesson],
+    experiences: Sequence[Experience],
     *,
     device: str = "cpu",
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[TrainingProgress], None] | None = None,
 ) -> Strategy:
-    """Return the strategy of a run, ready for its first lesson."""
+    """Return the strategy of a run, ready for its first experience."""
     kind: type[Strategy] = registry.find(run.strategy, registry.STRATEGIES, "strategy", Strategy)
     others = {
         given["name"]: _options(given["name"], given)
@@ -58,7 +58,7 @@ def make_strategy(
         if not given.get("variant")
     }
     options = variant_options(
-        run.strategy, _options(run.strategy, run.options), run.variant, lessons, others
+        run.strategy, _options(run.strategy, run.options), run.variant, experiences, others
     )
     strategy = kind(
         options=options,
@@ -67,7 +67,7 @@ def make_strategy(
         budget=run.stream.budget,
         on_progress=on_progress,
     )
-    strategy.expect(lessons)
+    strategy.expect(experiences)
     return strategy
 
 
@@ -105,7 +105,7 @@ class Keeper:
         """Keep the state now."""
         state = strategy.state()
         if state is not None:
-            self._checkpoints.write(Kept(state, self.done, self.clock.spent()))
+            self._checkpoints.write(Checkpoint(state, self.done, self.clock.spent()))
 
 
 def carry_out(
@@ -116,7 +116,7 @@ def carry_out(
     device: str = "cpu",
     every: float = 60.0,
     stop: Callable[[], bool] = lambda: False,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[TrainingProgress], None] | None = None,
 ) -> Result:
     """Learn the stream, and score all that was learned after every experience.
 
@@ -127,13 +127,13 @@ def carry_out(
     torch.set_num_threads(run.stream.threads)
     stream = Stream.open(run.stream, run.seed, cache=cache)
     size = stream.store.path.stat().st_size
-    lessons = stream.as_avalanche().streams
-    training, validation = list(lessons["train"]), list(lessons["val"])
+    experiences = stream.as_avalanche().streams
+    training, validation = list(experiences["train"]), list(experiences["val"])
     checkpoints = Checkpoints(folder, every)
     keeper = Keeper(checkpoints, stop)
     journal = Journal(folder)
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: TrainingProgress) -> None:
         if progress.score is not None:  # an epoch has ended
             _write_epoch(journal, progress)
             keeper.keep(strategy)
@@ -150,21 +150,21 @@ def carry_out(
     if kept is not None:
         strategy.restore(kept.state, [a for taught, _ in turns[: kept.done] for a in taught])
         keeper.done, keeper.clock = kept.done, Clock(kept.spent)
-    journal.write("started", device=device, **_facts(run, strategy, lessons))
+    journal.write("started", device=device, **_facts(run, strategy, experiences))
     for taught, chosen_on in turns[keeper.done :]:
         keeper.between()
         strategy.learn_all(taught, chosen_on)
         keeper.clock.learned()
         keeper.done += 1
-        seen = {lesson.task.name for done, _ in turns[: keeper.done] for lesson in done}
+        seen = {experience.task.name for done, _ in turns[: keeper.done] for experience in done}
         judged = {
             split: {
-                lesson.task.name: _score(strategy, lesson, keeper)
-                for lesson in lessons[split]
-                if lesson.task.name in seen and (keeper.done == len(turns) or not run.judged_at_end)
+                experience.task.name: _score(strategy, experience, keeper)
+                for experience in experiences[split]
+                if experience.task.name in seen and (keeper.done == len(turns) or not run.judged_at_end)
             }
             for split in run.judged_on
-            if split in lessons
+            if split in experiences
         }
         _check_whole(stream.store.path, size)
         _write_experience(journal, strategy, taught, judged, keeper)
@@ -177,7 +177,7 @@ def carry_out(
     return result_of(run, journal.events)
 
 
-def _check_same(run: RunSpec, journal: Journal, data: str, kept: Kept | None) -> None:
+def _check_same(run: RunSpec, journal: Journal, data: str, kept: Checkpoint | None) -> None:
     """Refuse to go on on other data, or from a state that the journal knows nothing of."""
     begun = [event for event in journal.events if event["event"] == "started"]
     if begun and begun[-1].get("key", run.key) != run.key:  # older ones have none
@@ -212,20 +212,20 @@ def _check_whole(store: Path, size: int) -> None:
 
 
 def _turns(
-    strategy: Strategy, training: list[Lesson], validation: list[Lesson]
-) -> list[tuple[list[Lesson], list[Lesson]]]:
-    """Return the lessons that are learned together, with those that choices are made on."""
+    strategy: Strategy, training: list[Experience], validation: list[Experience]
+) -> list[tuple[list[Experience], list[Experience]]]:
+    """Return the experiences that are learned together, with those that choices are made on."""
     if strategy.at_once:
         return [(training, validation)]
     return [([a], [b]) for a, b in zip(training, validation, strict=True)]
 
 
-def _score(strategy: Strategy, lesson: Lesson, keeper: Keeper) -> dict[str, float]:
+def _score(strategy: Strategy, experience: Experience, keeper: Keeper) -> dict[str, float]:
     keeper.between()
-    return strategy.score(lesson)
+    return strategy.score(experience)
 
 
-def _write_epoch(journal: Journal, progress: Progress) -> None:
+def _write_epoch(journal: Journal, progress: TrainingProgress) -> None:
     """Write down how a task goes, once: an epoch that was cut off comes to the same again."""
     seen = {"task": progress.task, "step": progress.step}
     if not any(seen.items() <= event.items() for event in journal.events):
@@ -235,7 +235,7 @@ def _write_epoch(journal: Journal, progress: Progress) -> None:
 def _write_experience(
     journal: Journal,
     strategy: Strategy,
-    taught: Sequence[Lesson],
+    taught: Sequence[Experience],
     scores: dict[str, dict[str, dict[str, float]]],
     keeper: Keeper,
 ) -> None:
@@ -253,7 +253,7 @@ def _write_experience(
         return
     journal.write(
         "experience",
-        tasks=[lesson.task.name for lesson in taught],
+        tasks=[experience.task.name for experience in taught],
         scores=scores,
         parameters={"total": size.total, "trainable": size.trainable},
         cost={**keeper.clock.cost(), "samples_seen": strategy.samples_seen},
@@ -263,20 +263,20 @@ def _write_experience(
     )
 
 
-def _facts(run: RunSpec, strategy: Strategy, lessons: dict[str, Any]) -> dict[str, Any]:
+def _facts(run: RunSpec, strategy: Strategy, experiences: dict[str, Any]) -> dict[str, Any]:
     """Return what is known of a run before it learns."""
-    training = lessons["train"]
+    training = experiences["train"]
     constants = [a.task.constant(a.samples.columns, a.samples.store.names) for a in training]
     return {
         "key": run.key,
         "options": strategy.options.model_dump(mode="json"),
-        "tasks": [lesson.task.name for lesson in training],
-        "metrics": [lesson.task.metric for lesson in training],
-        "samples": {s: [len(lesson.samples) for lesson in some] for s, some in lessons.items()},
+        "tasks": [experience.task.name for experience in training],
+        "metrics": [experience.task.metric for experience in training],
+        "samples": {s: [len(experience.samples) for experience in some] for s, some in experiences.items()},
         "constant": {
-            split: [_constant(a, b) for a, b in zip(constants, lessons[split], strict=True)]
+            split: [_constant(a, b) for a, b in zip(constants, experiences[split], strict=True)]
             for split in run.judged_on
-            if split in lessons
+            if split in experiences
         },
         "data": training[0].samples.store.digest,
         "versions": versions(),
@@ -284,7 +284,7 @@ def _facts(run: RunSpec, strategy: Strategy, lessons: dict[str, Any]) -> dict[st
     }
 
 
-def _constant(answer: NDArray[Any], judged: Lesson) -> float:
+def _constant(answer: NDArray[Any], judged: Experience) -> float:
     """Return what the best constant answer scores."""
     import numpy as np
 

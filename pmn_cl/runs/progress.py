@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _Told = dict[str, Any]  # what a run said last: the fields of Progress
 
 
-class Watcher:
+class ProgressDisplay:
     """Is told by the driver, and tells who waits."""
 
     def __init__(self, runs: Sequence[RunSpec], console: Console) -> None:

@@ -8,7 +8,7 @@ Modules that a run took over from others are learned anew.
 from __future__ import annotations
 
 from benchmarks.stream import Stream
-from pmn_cl.results.difference import Finding, _parts, difference, findings
+from pmn_cl.results.difference import FieldDifference, _parts, difference, findings
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ from pmn_cl.studies.conduct import default_workers
 from pmn_cl.runs.plan import SPLITS, RunSpec
 from pmn_cl.config.stream import StreamSpec, strategy_options
 from pmn_cl.tasks.base import Task
-from pmn_cl.runs.progress import Watcher
-from pmn_cl.data.world import Progress
+from pmn_cl.runs.progress import ProgressDisplay
+from pmn_cl.progress import ProgressCallback
 
 
 
@@ -163,7 +163,7 @@ def verify_command(
     device: str | None,
     workers: int | None,
     cache: Path | None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> int:
     """Run results again, say what is the same, and return the exit code."""
     registry.search_last(Path.cwd())
@@ -181,7 +181,7 @@ def verify_command(
     return int(not all(finding.good for some in found for finding in some))
 
 
-def _data(run: RunSpec, cache: Path | None, progress: Progress | None) -> str:
+def _data(run: RunSpec, cache: Path | None, progress: ProgressCallback | None) -> str:
     """Return the digest of the data that a run has here, built first where needed."""
     stream = Stream
     digest: str = stream.open(run.stream, run.seed, cache=cache, progress=progress).store.digest
@@ -197,7 +197,7 @@ def _run_again(
         runs = list({case.run.key: case.run for case in cases if case.device == device}.values())
         usual = default_workers(max(run.stream.threads for run in runs))
         console = Console(stderr=True, highlight=False, markup=False)
-        with TemporaryDirectory(prefix="pmn-bench-verify-") as place, Watcher(runs, console) as who:
+        with TemporaryDirectory(prefix="pmn-bench-verify-") as place, ProgressDisplay(runs, console) as who:
             at_a_time = min(workers or usual, len(runs))
             driver = Driver(Path(place), at_a_time, cache, device)
             found |= {(result.key, device): result for result in driver.run(runs, who)}
@@ -206,21 +206,21 @@ def _run_again(
     return found
 
 
-def _found(case: _Case, again: Result | None) -> list[Finding]:
+def _found(case: _Case, again: Result | None) -> list[FieldDifference]:
     """Return what a case came to, also where the run did not come to its end."""
     if not case.on_same_data:  # then there is nothing to be learned from running it
         others = [what for what, _ in _parts(case.recorded) if what != "data"]
-        apart = Finding("data", "differs", difference(case.recorded.data, case.data))
-        return [apart, *(Finding(what, "cannot be compared", "other data") for what in others)]
+        apart = FieldDifference("data", "differs", difference(case.recorded.data, case.data))
+        return [apart, *(FieldDifference(what, "cannot be compared", "other data") for what in others)]
     if again is None:
-        return [Finding("run", "cannot be compared", "interrupted before it began")]
+        return [FieldDifference("run", "cannot be compared", "interrupted before it began")]
     if again.status != "completed":
         said = again.error.message if again.error is not None else "it was told to stop"
-        return [Finding("run", "differs", f"completed, now {again.status}: {said}")]
+        return [FieldDifference("run", "differs", f"completed, now {again.status}: {said}")]
     return findings(case.recorded, again)
 
 
-def _print(console: Console, case: _Case, found: Sequence[Finding]) -> None:
+def _print(console: Console, case: _Case, found: Sequence[FieldDifference]) -> None:
     names = ", ".join(finding.what for finding in found if not finding.good)
     said = f"not verified: {names}" if names else "verified: it comes to the same again"
     changed = [

@@ -24,7 +24,7 @@ from pmn_cl.results.result import Result, read_result, write_result
 from pmn_cl.runs.execute import Interrupted, carry_out
 from pmn_cl.runs.record import result_of
 from pmn_cl.runs.plan import RunSpec
-from pmn_cl.strategy.base import Progress
+from pmn_cl.strategy.base import TrainingProgress
 
 
 
@@ -156,7 +156,7 @@ class Progresses:
         self._score: float | None = None
         self._task = ""
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: TrainingProgress) -> None:
         """Take the latest progress; the last score stays until there is a new one."""
         if progress.task != self._task:
             self._task, self._score = progress.task, None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pmn_cl.data.loader import Batches
 
 
-class Lesson(Protocol):
+class Experience(Protocol):
     """A task with the samples of one split: an experience of the stream, as Avalanche says."""
 
     task: Task
@@ -37,14 +37,14 @@ class Lesson(Protocol):
         ...
 
 
-class Options(BaseModel):
+class StrategyOptions(BaseModel):
     """What a stream's YAML may say about a strategy; subclass it to add fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     """How far the training of a task has come, at the end of an epoch or on the way."""
 
     task: str
@@ -73,7 +73,7 @@ class ParameterCount(NamedTuple):
 class Strategy(ABC):
     """Learns one task after another and can answer any task it has seen."""
 
-    Options: ClassVar[type[BaseModel]] = Options
+    Options: ClassVar[type[BaseModel]] = StrategyOptions
     at_once: ClassVar[bool] = False  # learns all tasks of a stream together, by ``learn_all``
     keeps_data: ClassVar[bool] = False  # keeps samples of earlier tasks, to look at them again
     on_step: Callable[[], None] | None = None  # called after every training step, if it is set
@@ -85,13 +85,13 @@ class Strategy(ABC):
         seed: int = 0,
         device: str = "cpu",
         budget: float = 100.0,
-        on_progress: Callable[[Progress], None] | None = None,
+        on_progress: Callable[[TrainingProgress], None] | None = None,
     ) -> None:
         self.options: Any = options or self.Options()
         self.seed = seed
         self.samples_seen = 0
 
-    def expect(self, lessons: Sequence[Lesson]) -> None:  # noqa: B027  # most need not know
+    def expect(self, experiences: Sequence[Experience]) -> None:  # noqa: B027  # most need not know
         """Hear, once and before learning, which stream is to come: its tasks and their sizes.
 
         Nothing may be learned from its samples here.
@@ -104,25 +104,27 @@ class Strategy(ABC):
         """
 
     @abstractmethod
-    def learn(self, lesson: Lesson, validation: Lesson) -> None:
+    def learn(self, experience: Experience, validation: Experience) -> None:
         """Learn the next task of the stream; choices are made on validation samples."""
 
-    def learn_all(self, lessons: Sequence[Lesson], validations: Sequence[Lesson]) -> None:
+    def learn_all(
+        self, experiences: Sequence[Experience], validations: Sequence[Experience]
+    ) -> None:
         """Learn all tasks: one after another, unless a strategy has a better way."""
-        for lesson, validation in zip(lessons, validations, strict=True):
-            self.learn(lesson, validation)
+        for experience, validation in zip(experiences, validations, strict=True):
+            self.learn(experience, validation)
 
     @abstractmethod
-    def predict(self, lesson: Lesson) -> NDArray[Any]:
+    def predict(self, experience: Experience) -> NDArray[Any]:
         """Return predictions in the form that the task's ``score`` expects.
 
         A task that was not learned yet is refused with a ``UserError``.
         """
 
-    def score(self, lesson: Lesson) -> dict[str, float]:
+    def score(self, experience: Experience) -> dict[str, float]:
         """Return the primary and secondary metrics of the predictions."""
-        samples = lesson.samples
-        return lesson.task.score(self.predict(lesson), samples.columns, samples.store.names)
+        samples = experience.samples
+        return experience.task.score(self.predict(experience), samples.columns, samples.store.names)
 
     def parameter_count(self) -> ParameterCount:
         """Return how large it is by now."""
@@ -143,8 +145,8 @@ class Strategy(ABC):
         """
         return None
 
-    def restore(self, state: State, done: Sequence[Lesson]) -> None:
-        """Go back to a state in which these lessons were done.
+    def restore(self, state: State, done: Sequence[Experience]) -> None:
+        """Go back to a state in which these experiences were done.
 
         If it was taken in the middle of a task, the next ``learn`` goes on with that task.
         """
@@ -155,5 +157,5 @@ class Strategy(ABC):
         """Keep what was learned in files of a folder, so that loading them runs no code."""
 
     @abstractmethod
-    def load(self, folder: str | Path, lessons: Sequence[Lesson]) -> None:
-        """Take up what a strategy with the same options kept after these lessons."""
+    def load(self, folder: str | Path, experiences: Sequence[Experience]) -> None:
+        """Take up what a strategy with the same options kept after these experiences."""

@@ -3,8 +3,8 @@
     check_strategy(lambda seed: Mine(seed=seed, budget=2), benchmark.streams)
 
 A stream of two or three tasks on a small world, and a short training, are enough. It learns twice
-or three times, and is asked, saved and loaded in between; its lessons are copies that notice what
-is read of them.
+or three times, and is asked, saved and loaded in between; its experiences are copies that notice
+what is read of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pmn_cl.data.loader import Batch, Batches
 from pmn_cl.data.samples import Rows
 from pmn_cl.data.store import ENVIRONMENT, SCENES, MappedArray
 from pmn_cl.errors import UserError
-from pmn_cl.strategy.base import Lesson, Strategy
+from pmn_cl.strategy.base import Experience, Strategy
 
 Answers = dict[str, NDArray[Any]]  # predictions, by task
 
@@ -58,12 +58,14 @@ class ContractError(AssertionError):
         self.promise = promise
 
 
-def check_strategy(make: Callable[..., Strategy], lessons: Mapping[str, Sequence[Lesson]]) -> None:
+def check_strategy(
+    make: Callable[..., Strategy], experiences: Mapping[str, Sequence[Experience]]
+) -> None:
     """Raise a ``ContractError`` if the strategies that ``make(seed=…)`` makes break a promise.
 
-    ``lessons`` has the streams "train", "val" and "test", each with a lesson per task.
+    ``experiences`` has the streams "train", "val" and "test", each with an experience per task.
     """
-    check = _Check(make, lessons)
+    check = _Check(make, experiences)
     with _randomness(1):
         strategy, answers = check.first_run()
         check.asking_again(strategy, answers)
@@ -72,14 +74,14 @@ def check_strategy(make: Callable[..., Strategy], lessons: Mapping[str, Sequence
 
 
 class _Check:
-    """The lessons, watched, and what is to be found out with them."""
+    """The experiences, watched, and what is to be found out with them."""
 
     def __init__(
-        self, make: Callable[..., Strategy], lessons: Mapping[str, Sequence[Lesson]]
+        self, make: Callable[..., Strategy], experiences: Mapping[str, Sequence[Experience]]
     ) -> None:
         self._make = make
         self._watch = _Watch()
-        self._train, self._val, self._test = _watched(lessons, self._watch)
+        self._train, self._val, self._test = _watched(experiences, self._watch)
 
     def make(self) -> Strategy:
         """Return a strategy that has learned nothing, and knows what is to come."""
@@ -104,8 +106,8 @@ class _Check:
                 raise ContractError(Promise.LEARNS, how)
             before = after
             answers = self.ask(strategy, self._test[:count])
-            for lesson in self._test[:count]:
-                _check_form(lesson, answers[lesson.task.name])
+            for experience in self._test[:count]:
+                _check_form(experience, answers[experience.task.name])
             _check_parameters(strategy, last)
             self.unseen(strategy, count)
         if strategy.at_once:
@@ -119,27 +121,29 @@ class _Check:
                 strategy.learn_all(self._train, self._val)
             yield len(self._train)
             return
-        for count, (lesson, validation) in enumerate(
+        for count, (experience, validation) in enumerate(
             zip(self._train, self._val, strict=True), start=1
         ):
-            given = [lesson, validation]
+            given = [experience, validation]
             if strategy.keeps_data:
                 given = [*self._train[:count], *self._val[:count]]
-            with self._watch.only(f"learning {lesson.task.name!r}", given):
-                strategy.learn(lesson, validation)
+            with self._watch.only(f"learning {experience.task.name!r}", given):
+                strategy.learn(experience, validation)
             yield count
 
-    def ask(self, strategy: Strategy, lessons: Sequence[Lesson], *, hide: bool = False) -> Answers:
+    def ask(
+        self, strategy: Strategy, experiences: Sequence[Experience], *, hide: bool = False
+    ) -> Answers:
         """Ask it about tasks that it has learned."""
         answers: Answers = {}
-        for lesson in lessons:
-            name = lesson.task.name
-            given = [lesson]
+        for experience in experiences:
+            name = experience.task.name
+            given = [experience]
             if strategy.keeps_data:
                 given += [*self._train, *self._val]
             try:
                 with self._watch.only(f"answering {name!r}", given, hide=hide):
-                    found = strategy.predict(lesson)
+                    found = strategy.predict(experience)
             except ContractError:
                 raise
             except Exception as error:
@@ -153,13 +157,13 @@ class _Check:
 
     def unseen(self, strategy: Strategy, count: int) -> None:
         """Ask for the tasks behind the first so many, which it has learned."""
-        learned = ", ".join(lesson.task.name for lesson in self._train[:count]) or "nothing"
-        for lesson in self._test[count:]:
-            name = lesson.task.name
+        learned = ", ".join(experience.task.name for experience in self._train[:count]) or "nothing"
+        for experience in self._test[count:]:
+            name = experience.task.name
             asked = f"asked for {name!r}, with {learned} learned, it"
             try:
-                with self._watch.only(f"being asked for {name!r}", [lesson]):
-                    strategy.predict(lesson)
+                with self._watch.only(f"being asked for {name!r}", [experience]):
+                    strategy.predict(experience)
             except ContractError:
                 raise
             except UserError as error:
@@ -230,9 +234,9 @@ class _Check:
         raise ContractError(Promise.ANY_ORDER, how)
 
 
-def _check_form(lesson: Lesson, predictions: NDArray[Any]) -> None:
+def _check_form(experience: Experience, predictions: NDArray[Any]) -> None:
     """Compare predictions with the best constant one, and let the task score them."""
-    task, samples = lesson.task, lesson.samples
+    task, samples = experience.task, experience.samples
     few = {name: samples.columns[name][:_FEW] for name in samples.columns}
     row = np.asarray(task.constant(few, samples.store.names))
     given = f"its predictions of {task.name!r} have the shape {predictions.shape}"
@@ -310,14 +314,16 @@ class _Watch:
     """Knows what may be read at the moment, and refuses anything else."""
 
     doing: str = ""
-    allowed: list[Lesson] | None = None  # None: anything
+    allowed: list[Experience] | None = None  # None: anything
     hide: bool = False  # show the targets of the first sample as everybody's
     refused: list[ContractError] = field(default_factory=list)
 
     @contextmanager
-    def only(self, doing: str, lessons: list[Lesson], *, hide: bool = False) -> Iterator[None]:
-        """Let these lessons be read, and no others."""
-        self.doing, self.allowed, self.hide = doing, lessons, hide
+    def only(
+        self, doing: str, experiences: list[Experience], *, hide: bool = False
+    ) -> Iterator[None]:
+        """Let these experiences be read, and no others."""
+        self.doing, self.allowed, self.hide = doing, experiences, hide
         try:
             yield
         finally:
@@ -327,7 +333,9 @@ class _Watch:
 
     def read(self, place: Place, column: str = "") -> None:
         """Be told that something is read."""
-        if self.allowed is None or any(_is_of(lesson, place, column) for lesson in self.allowed):
+        if self.allowed is None or any(
+            _is_of(experience, place, column) for experience in self.allowed
+        ):
             return
         what = "/".join((*place, column) if column else place)
         how = f"while {self.doing} it read {what}, which it may not"
@@ -337,13 +345,13 @@ class _Watch:
         raise self.refused[-1]
 
 
-def _place(lesson: Lesson) -> Place:
-    return lesson.samples.split, lesson.task.table_name
+def _place(experience: Experience) -> Place:
+    return experience.samples.split, experience.task.table_name
 
 
-def _is_of(lesson: Lesson, place: Place, column: str) -> bool:
-    """Whether a column belongs to a lesson: its samples, and what there is to see."""
-    split, table = _place(lesson)
+def _is_of(experience: Experience, place: Place, column: str) -> bool:
+    """Whether a column belongs to an experience: its samples, and what there is to see."""
+    split, table = _place(experience)
     return place == (split, table) or (place == (split, SCENES) and column in ENVIRONMENT)
 
 
@@ -391,36 +399,38 @@ class _WatchedArray(MappedArray):
 
 
 def _watched(
-    lessons: Mapping[str, Sequence[Lesson]], watch: _Watch
-) -> tuple[list[Lesson], list[Lesson], list[Lesson]]:
-    """Return copies of the lessons of training, validation and test that are watched."""
-    missing = [split for split in ("train", "val", "test") if split not in lessons]
+    experiences: Mapping[str, Sequence[Experience]], watch: _Watch
+) -> tuple[list[Experience], list[Experience], list[Experience]]:
+    """Return copies of the experiences of training, validation and test that are watched."""
+    missing = [split for split in ("train", "val", "test") if split not in experiences]
     if missing:
-        raise UserError(f"no lessons of {', '.join(missing)}, expected train, val and test")
-    # All in one go: lessons share a store, and know of each other.
-    streams = copy.deepcopy([list(lessons[split]) for split in ("train", "val", "test")])
-    tasks = [[lesson.task.name for lesson in stream] for stream in streams]
+        raise UserError(f"no experiences of {', '.join(missing)}, expected train, val and test")
+    # All in one go: experiences share a store, and know of each other.
+    streams = copy.deepcopy([list(experiences[split]) for split in ("train", "val", "test")])
+    tasks = [[experience.task.name for experience in stream] for stream in streams]
     if len(tasks[0]) < 2 or not tasks[0] == tasks[1] == tasks[2]:
         raise UserError(
-            f"lessons of {tasks}, expected the same tasks in training, validation and test, two "
-            "or more of them"
+            f"experiences of {tasks}, expected the same tasks in training, validation and test, "
+            "two or more of them"
         )
-    everything = [lesson for stream in streams for lesson in stream]
-    for store in {id(lesson.samples.store): lesson.samples.store for lesson in everything}.values():
+    everything = [experience for stream in streams for experience in stream]
+    for store in {
+        id(experience.samples.store): experience.samples.store for experience in everything
+    }.values():
         for split in store.splits:
             for table in (SCENES, *store.tasks(split)):
                 columns = store.table(split, table)
                 for name, column in columns.items():
                     columns[name] = _WatchedArray(column, watch, (split, table), name)
-    for lesson in everything:
-        samples, batches = lesson.samples, lesson.batches
-        for name, column in samples.store.table(*_place(lesson)).items():
+    for experience in everything:
+        samples, batches = experience.samples, experience.batches
+        for name, column in samples.store.table(*_place(experience)).items():
             assert isinstance(column, _WatchedArray)
-            column.is_target = name not in ("scene", *lesson.task.query)
-        # In its place, as Avalanche's data set of the lesson reads the same batches.
+            column.is_target = name not in ("scene", *experience.task.query)
+        # In its place, as Avalanche's data set of the experience reads the same batches.
         kind: Any = type("Watched", (_WatchedBatches, type(batches)), {})
         batches.__class__ = kind
         assert isinstance(batches, _WatchedBatches)
-        batches.watch, batches.place = watch, _place(lesson)
+        batches.watch, batches.place = watch, _place(experience)
     train, val, test = streams
     return train, val, test

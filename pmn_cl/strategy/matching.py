@@ -1,6 +1,6 @@
 """Makes a strategy as large as another: widens or narrows it until its parameters are as many.
 
-Parameters are counted by building the network for all lessons of a stream, without learning.
+Parameters are counted by building the network for all experiences of a stream, without learning.
 Importing this file is cheap: torch comes with the first count.
 """
 
@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from pmn_cl import registry
 from pmn_cl.errors import UserError
-from pmn_cl.strategy.base import Lesson, Strategy
+from pmn_cl.strategy.base import Experience, Strategy
 
 TOLERANCE = 0.01  # of the parameters to reach
 VARIANT = "matched-"  # and the name of a strategy
@@ -107,8 +107,8 @@ def _around(
     return below, above
 
 
-def total_parameters(name: str, options: Any, lessons: Sequence[Lesson]) -> int:
-    """Return how many parameters a strategy has after these lessons."""
+def total_parameters(name: str, options: Any, experiences: Sequence[Experience]) -> int:
+    """Return how many parameters a strategy has after these experiences."""
     import torch
 
     strategy = _strategy(name)(options=options)
@@ -116,12 +116,12 @@ def total_parameters(name: str, options: Any, lessons: Sequence[Lesson]) -> int:
     if build is None:
         raise UserError(f"{name!r} has no network, so that its size means nothing to others")
     with torch.random.fork_rng(devices=[]):  # who counts must not change what is drawn next
-        strategy.expect(lessons)
-        build(lessons)
+        strategy.expect(experiences)
+        build(experiences)
     return strategy.parameter_count().total
 
 
-def knobs(name: str, options: BaseModel, lessons: Sequence[Lesson]) -> tuple[Knob, Knob]:
+def knobs(name: str, options: BaseModel, experiences: Sequence[Experience]) -> tuple[Knob, Knob]:
     """Return the coarse and the fine knob of a strategy, by what its options have.
 
     ``width`` is that of a whole network. Where every task has a module of its own, ``widths`` is
@@ -131,7 +131,7 @@ def knobs(name: str, options: BaseModel, lessons: Sequence[Lesson]) -> tuple[Kno
     if "width" in fields and "attention" in fields:
         return Knob(("width",), least=4), Knob(("attention",))
     if "widths" in fields:
-        highest = max(lessons, key=lambda lesson: lesson.task.level).task.name
+        highest = max(experiences, key=lambda experience: experience.task.level).task.name
         return Knob(("widths", highest, "hidden")), Knob(("widths", highest, "attention"))
     raise UserError(
         f"{name!r} cannot be made as large as another strategy: it has neither the options `width` "
@@ -140,14 +140,14 @@ def knobs(name: str, options: BaseModel, lessons: Sequence[Lesson]) -> tuple[Kno
 
 
 def matched_options(
-    name: str, options: Any, other: str, other_options: Any, lessons: Sequence[Lesson]
+    name: str, options: Any, other: str, other_options: Any, experiences: Sequence[Experience]
 ) -> Any:
     """Return the options with which a strategy has as many parameters as another one."""
-    coarse, fine = knobs(name, options, lessons)
-    target = total_parameters(other, other_options, lessons)
+    coarse, fine = knobs(name, options, experiences)
+    target = total_parameters(other, other_options, experiences)
     try:
         found = match(
-            lambda tried: total_parameters(name, tried, lessons), options, coarse, fine, target
+            lambda tried: total_parameters(name, tried, experiences), options, coarse, fine, target
         )
     except UserError as error:
         raise UserError(f"{name!r} cannot be made as large as {other!r}: {error}") from None
@@ -158,7 +158,7 @@ def variant_options(
     name: str,
     options: Any,
     variant: str,
-    lessons: Sequence[Lesson],
+    experiences: Sequence[Experience],
     others: Mapping[str, Any] | None = None,
 ) -> Any:
     """Return the options of a variant: for ``matched-pmn``, those with PMN's parameters.
@@ -171,10 +171,10 @@ def variant_options(
     other = variant.removeprefix(VARIANT)
     kind = _strategy(other)
     if others is not None and other in others:
-        return matched_options(name, options, other, others[other], lessons)
+        return matched_options(name, options, other, others[other], experiences)
     same = {"size"} & type(options).model_fields.keys() & kind.Options.model_fields.keys()
     usual = kind.Options.model_validate({field: getattr(options, field) for field in same})
-    return matched_options(name, options, other, usual, lessons)
+    return matched_options(name, options, other, usual, experiences)
 
 
 def _strategy(name: str) -> type[Strategy]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pmn_cl.errors import UserError
-from pmn_cl.strategy.base import Options
+from pmn_cl.strategy.base import StrategyOptions
 
 
 class TrainingSettings(BaseModel):
@@ -86,7 +86,7 @@ TRAINING = {
 }
 
 
-class NetworkOptions(Options):
+class NetworkOptions(StrategyOptions):
     """What a stream's YAML may say about any strategy that trains a network."""
 
     size: Literal["small", "paper"] = "small"

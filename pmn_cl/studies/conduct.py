@@ -11,15 +11,15 @@ from rich.console import Console
 
 from benchmarks.stream import Stream
 from pmn_cl.config.stream import StreamSpec, find_stream, load_spec
-from pmn_cl.data.world import Progress
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.mlflow_mirror.mirror import LiveMirror, Mirrored, check_uri
+from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.result import Result
 from pmn_cl.runs.driver import Driver, check_folder
 from pmn_cl.runs.engines.base import Engine
 from pmn_cl.runs.engines.local import LocalEngine
 from pmn_cl.runs.plan import RunSpec, plan_runs
-from pmn_cl.runs.progress import Watcher
+from pmn_cl.runs.progress import ProgressDisplay
 
 OFF = "off"  # as a tracking URI: no mirror
 
@@ -35,7 +35,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """Which runs there are to be, where, and how many at a time."""
 
     spec: StreamSpec
@@ -52,18 +52,18 @@ def plan(
     out: Path | None = None,
     workers: int | None = None,
     engine: Engine | None = None,
-) -> Plan:
+) -> StudyPlan:
     """Read a stream and say what is to be run; refuse what cannot be."""
     spec = stream if isinstance(stream, StreamSpec) else load_spec(find_stream(str(stream))[0])
     runs = chosen_runs(spec, strategies, seeds)
     folder = out or Path("runs") / spec.name
     check_folder(folder)
     at_a_time = workers or default_workers(spec.threads, engine)
-    return Plan(spec, runs, folder, min(at_a_time, len(runs)))
+    return StudyPlan(spec, runs, folder, min(at_a_time, len(runs)))
 
 
 def carry_through(
-    planned: Plan,
+    planned: StudyPlan,
     console: Console,
     *,
     device: str = "auto",
@@ -71,7 +71,7 @@ def carry_through(
     checkpoint_every: float = 60.0,
     tracking: str | None = None,
     cache: Path | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     engine: Engine | None = None,
 ) -> Outcome:
     """Do what a plan asks for, as far as it is not done; ``progress`` is of building the world."""
@@ -96,7 +96,7 @@ def carry_through(
     return Outcome(planned.folder, results, driver.interrupted, mirrored)
 
 
-class _Audience(Watcher):
+class _Audience(ProgressDisplay):
     """Who is told how the runs go: the person who waits, and MLflow."""
 
     def __init__(
@@ -165,7 +165,7 @@ def carry_out_study(
             console.print(f"{run.key}  {run.stream.fraction:g}%", soft_wrap=True)
         console.print(f"{len(runs)} runs, {at_a_time} at a time, into {folder}", soft_wrap=True)
         return Outcome(folder, [])
-    return carry_through(Plan(spec, runs, folder, at_a_time), console, **asked)
+    return carry_through(StudyPlan(spec, runs, folder, at_a_time), console, **asked)
 
 
 def conclude_study(outcome: Outcome, console: Console) -> int:

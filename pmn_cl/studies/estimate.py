@@ -30,9 +30,10 @@ from benchmarks.stream import Stream
 from pmn_cl import registry
 from pmn_cl.config.stream import StreamSpec, strategy_options
 from pmn_cl.data.store import Store, StoreWriter, build_store
-from pmn_cl.data.world import Options, Progress, World
+from pmn_cl.data.world import World, WorldOptions
 from pmn_cl.errors import UserError
 from pmn_cl.modules.runtime.environment import Memory
+from pmn_cl.progress import ProgressCallback
 from pmn_cl.runs.execute import make_strategy
 from pmn_cl.runs.plan import RunSpec
 from pmn_cl.runs.worker import chosen_device
@@ -96,7 +97,7 @@ PUBLISHED = Outline(
 # --- random data of the right shapes -----------------------------------------------------
 
 
-class StandInOptions(Options):
+class StandInOptions(WorldOptions):
     """Where the store of random data is."""
 
     path: str = Field(min_length=1)
@@ -109,11 +110,11 @@ class StandIn(World):
     Options = StandInOptions
     options: StandInOptions
 
-    def write(self, store: StoreWriter, progress: Progress) -> None:
+    def write(self, store: StoreWriter, progress: ProgressCallback) -> None:
         """Refuse: it is written by who knows the shapes."""
         raise NotImplementedError
 
-    def prepare(self, cache: Path | None = None, progress: Progress | None = None) -> Store:
+    def prepare(self, cache: Path | None = None, progress: ProgressCallback | None = None) -> Store:
         """Open what was written."""
         return Store(Path(self.options.path))
 
@@ -240,7 +241,7 @@ class _Weighing:
 
 
 def estimate(
-    run: RunSpec, outline: Outline, *, device: str = "cpu", progress: Progress | None = None
+    run: RunSpec, outline: Outline, *, device: str = "cpu", progress: ProgressCallback | None = None
 ) -> list[TaskEstimate]:
     """Take a few steps of every task of a run whose strategy is made of modules."""
     settings = _options(run).settings()
@@ -256,15 +257,15 @@ def estimate(
             limit = int(_REMEMBERED * scenes / outline.scenes)
             strategy.memory = strategy.network.memory = Memory(limit)
         found = []
-        for lesson, held_out in zip(training, validation, strict=True):
-            name = lesson.task.name
-            step, kept = _measured(strategy, partial(strategy.learn, lesson, held_out))
+        for experience, held_out in zip(training, validation, strict=True):
+            name = experience.task.name
+            step, kept = _measured(strategy, partial(strategy.learn, experience, held_out))
             size = strategy.parameter_count()
             per_epoch = math.ceil(outline.samples[name] / batches[name])
             found.append(
                 TaskEstimate(
                     name,
-                    strategy.calls(lesson),
+                    strategy.calls(experience),
                     sum(p.numel() for p in strategy.network[name].parameters()),
                     4 * size.total + 12 * size.trainable + kept,
                     step,
@@ -288,7 +289,7 @@ def count_parameters(run: RunSpec, outline: Outline) -> int:
 
 
 def _opened(run: RunSpec, path: Path, device: str) -> tuple[Any, list[Any], list[Any]]:
-    """Return the strategy of a run and its lessons, on random data and cut short."""
+    """Return the strategy of a run and its experiences, on random data and cut short."""
     short = _shortened(run, path)
     stream = Stream.open(short.stream, run.seed)
     streams = stream.as_avalanche(in_memory=True).streams
@@ -351,7 +352,7 @@ def print_estimates(
     *,
     device: str = "auto",
     cache: Path | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> None:
     """Say how large the strategies of a stream are at the paper's sizes, and what they take."""
     spec = runs[0].stream

@@ -14,7 +14,7 @@ from pmn_cl.mlflow_mirror.views import UI, links
 from pmn_cl.results.result import Result
 from pmn_cl.results.summary import meaning
 from pmn_cl.results.table import closing_table
-from pmn_cl.studies.conduct import Outcome, Plan, carry_through, line_printer, plan
+from pmn_cl.studies.conduct import Outcome, StudyPlan, carry_through, line_printer, plan
 
 
 def run_command(stream: str, *, console: Console, dry_run: bool, fresh: bool, **asked: Any) -> int:
@@ -44,7 +44,7 @@ def run_command(stream: str, *, console: Console, dry_run: bool, fresh: bool, **
     return int(outcome.interrupted or failed)
 
 
-def _estimate(planned: Plan, console: Console, asked: Mapping[str, Any]) -> None:
+def _estimate(planned: StudyPlan, console: Console, asked: Mapping[str, Any]) -> None:
     """Say how large and how long runs at the paper's sizes are: nobody starts them by chance."""
     if any(run.options.get("size") == "paper" for run in planned.runs):
         from pmn_cl.studies.estimate import print_estimates, worth_estimating
@@ -59,7 +59,7 @@ def _estimate(planned: Plan, console: Console, asked: Mapping[str, Any]) -> None
             )
 
 
-def _conclude(planned: Plan, outcome: Outcome, console: Console, tracking: str | None) -> None:
+def _conclude(planned: StudyPlan, outcome: Outcome, console: Console, tracking: str | None) -> None:
     """Print what came out, what it means, and where to look further."""
     say = line_printer(console)
     console.print(closing_table(outcome.results))

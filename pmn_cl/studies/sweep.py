@@ -18,8 +18,8 @@ from rich.table import Table
 
 from benchmarks.stream import Stream
 from pmn_cl.config.stream import StreamSpec, call_lists, find_stream, load_spec, strategy_options
-from pmn_cl.data.world import Progress
 from pmn_cl.errors import UserError, did_you_mean
+from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.low_data import BASE, VARIANT, gains
 from pmn_cl.results.paper import FRACTIONS
 from pmn_cl.results.result import Result
@@ -116,7 +116,7 @@ def sweep_command(
     seeds: Sequence[int],
     out: Path | None,
     cache: Path | None,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
     **asked: Any,
 ) -> int:
     """Learn one task from less and less data; return the exit code."""

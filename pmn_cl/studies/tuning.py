@@ -23,7 +23,7 @@ from pmn_cl.results.searches import Search, Trial, write_tuned
 from pmn_cl.results.table import number
 from pmn_cl.runs.driver import Driver
 from pmn_cl.runs.plan import RunSpec
-from pmn_cl.runs.progress import Watcher
+from pmn_cl.runs.progress import ProgressDisplay
 from pmn_cl.studies.conduct import default_workers
 
 DEVELOPMENT_SEED = 100
@@ -104,7 +104,7 @@ def tune_command(
     Stream.open(spec, DEVELOPMENT_SEED, cache=cache)
     at_a_time = min(workers or default_workers(spec.threads), len(runs))
     driver = Driver(folder, workers=at_a_time, cache=cache)
-    with Watcher(runs, console) as watcher:
+    with ProgressDisplay(runs, console) as watcher:
         results = {result.key: result for result in driver.run(runs, watcher)}
     failed = [r for r in results.values() if r.status != "completed"]
     for result in failed:

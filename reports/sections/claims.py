@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pmn_cl.claims.claims import CLAIMS
 from pmn_cl.claims.evidence import Evidence
-from pmn_cl.claims.rule import RULE, SPLITS, Judged, judge
+from pmn_cl.claims.rule import RULE, SPLITS, CheckedClaim, judge
 from pmn_cl.claims.table import COLUMNS, basis_of, heading, row, tally
 from reports.blocks import Block, Commands, Missing, Row, Section, Table, Text
 from reports.folder import Gathered, largest
@@ -42,7 +42,7 @@ def claims(found: Gathered) -> Section:
     return Section("claims", title, blocks)
 
 
-def _row(judged: Judged) -> Row:
+def _row(judged: CheckedClaim) -> Row:
     cells = dict(zip(COLUMNS, row(judged), strict=True))
     cells["verdict"] = _SIGNS[cells["verdict"]]
     return Row([cells[title] for title in _SHOWN])

@@ -9,7 +9,7 @@ from pmn_cl.results.result import Result
 from pmn_cl.results.statistics import Interval
 from reports.blocks import CUT, Figure, Missing, Row, Section, Table, point, spread
 from reports.folder import Gathered
-from reports.svg import Panel, Series, scatter
+from reports.svg import PlotPanel, Series, scatter
 
 
 def cost(found: Gathered) -> Section:
@@ -74,7 +74,7 @@ def _panel(
     what: str,
     heights: dict[str, Interval],
     amounts: dict[str, float],
-) -> Panel:
+) -> PlotPanel:
     series = [
         Series(found.looks[name], [point(height, amounts[name])])
         for name, height in heights.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pmn_cl.explaining.records.faithfulness import Faithfulness, Line, summarise
+from pmn_cl.explaining.records.faithfulness import Faithfulness, MeasureRow, summarise
 from pmn_cl.explaining.records.measures import MEASURES
 from reports.blocks import (
     Block,
@@ -77,7 +77,7 @@ def _tables(found: Gathered, records: Sequence[Faithfulness], split: str) -> lis
     return [Table(caption, columns, rows) for caption, rows in tables if rows]
 
 
-def _cells(line: Line, names: Sequence[str]) -> list[str]:
+def _cells(line: MeasureRow, names: Sequence[str]) -> list[str]:
     cells = [line.measure, number(line.chance)]
     cells += [spread(line.by_strategy.get(name)) for name in names]
     if len(names) > 1:

@@ -19,7 +19,7 @@ from reports.blocks import (
     spread,
 )
 from reports.folder import Gathered, mean, mean_matrix
-from reports.svg import DotRow, Panel, Series, dots, lines
+from reports.svg import DotRow, PlotPanel, Series, dots, lines
 
 _MEASURES = {
     "forgetting": "max − last, mean over earlier tasks; lower is better",
@@ -84,7 +84,7 @@ def _per_task(found: Gathered) -> Table:
 def _along(found: Gathered) -> Figure:
     """Show what becomes of each task while later ones are learned."""
     means = {name: mean_matrix(some) for name, some in found.by_name.items()}
-    panels: list[Panel] = []
+    panels: list[PlotPanel] = []
     data: list[Row] = []
     drawn: list[Series] = []
     for j, task in enumerate(found.tasks):

@@ -8,7 +8,7 @@ from pmn_cl.results.result import Result
 from pmn_cl.results.statistics import Interval, interval
 from reports.blocks import Block, Figure, Missing, Row, Section, Table, spread
 from reports.folder import Gathered
-from reports.svg import Panel, heat, scale
+from reports.svg import PlotPanel, heat, scale
 
 GATE = "gate "  # begins the names of what modules tell of their gates
 _ALL = "all questions"
@@ -66,7 +66,7 @@ def _figure(found: Gathered, task: str, used: Mapping[str, Usage]) -> Figure:
     )
 
 
-def _panel(found: Gathered, name: str, task: str, usage: Usage) -> Panel:
+def _panel(found: Gathered, name: str, task: str, usage: Usage) -> PlotPanel:
     callees = list(dict.fromkeys(callee for some in usage.values() for callee in some))
     values = [
         [some[callee].mean if callee in some else None for callee in callees]

@@ -10,7 +10,7 @@ from pmn_cl.results.result import Result
 from pmn_cl.studies.ablation import RUNGS
 from reports.blocks import Figure, Missing, Row, Section, Table
 from reports.folder import Gathered
-from reports.svg import Panel, clipped
+from reports.svg import PlotPanel, clipped
 
 _WIDE, _TALL, _BOX = 92.0, 56.0, (76.0, 40.0)
 _USUAL = dict(RUNGS["M_vqa5"].tasks)  # the paper's call lists, where a stream does not say its own
@@ -63,7 +63,7 @@ def _kind(calls: Sequence[str]) -> str:
     return "compositional" if calls else "terminal"
 
 
-def _panel(calls: Mapping[str, Sequence[str]], levels: Mapping[str, int]) -> Panel:
+def _panel(calls: Mapping[str, Sequence[str]], levels: Mapping[str, int]) -> PlotPanel:
     """Draw a staircase: calls go left from the caller and down onto the callee, past no other."""
     order = list(calls)
     width, height = _WIDE * len(order) + 70, _TALL * len(order) + 10
@@ -87,7 +87,7 @@ def _panel(calls: Mapping[str, Sequence[str]], levels: Mapping[str, int]) -> Pan
         f"M_{task} calls {', '.join(f'M_{name}' for name in some) or 'nobody'}"
         for task, some in calls.items()
     )
-    return Panel("Module graph", f"{said}.", width, height, "".join(body))
+    return PlotPanel("Module graph", f"{said}.", width, height, "".join(body))
 
 
 def _call(number: int, start: float, along: float, across: float, end: float) -> str:

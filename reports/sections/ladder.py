@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from pmn_cl.results.ladder import TABLES, Line, tables
+from pmn_cl.results.ladder import TABLES, RungRow, tables
 from pmn_cl.results.paper import RUNGS as PAPER_RUNGS
 from reports.blocks import (
     CUT,
@@ -22,7 +22,7 @@ from reports.blocks import (
     spread,
 )
 from reports.folder import Gathered, largest
-from reports.svg import DotRow, Look, Panel, Point, dots
+from reports.svg import DotRow, PlotPanel, Point, SeriesStyle, dots
 
 _OURS, _PAPERS = 0, 6  # whose colours and markers
 _COLUMNS = ["module", "score", "seeds", "gain", "p", "score, novel", "gain, novel", "paper"]
@@ -59,7 +59,7 @@ _HOW = (
 )
 
 
-def _figure(found: Gathered, name: str, rungs: list[Line], novel: list[Line]) -> Figure:
+def _figure(found: Gathered, name: str, rungs: list[RungRow], novel: list[RungRow]) -> Figure:
     panels = [_ours(name, rungs)]
     if any(_numbers(rung.paper) for rung in rungs):
         panels.append(_papers(name, rungs))
@@ -80,7 +80,7 @@ def _numbers(paper: str) -> list[float]:
     return [float(part) for part in paper.split(",") if re.fullmatch(r"\s*\d+(\.\d+)?\s*", part)]
 
 
-def _papers_gain(name: str, rung: Line) -> str:
+def _papers_gain(name: str, rung: RungRow) -> str:
     """Return what the paper has over the first rung."""
     first = TABLES[name][0]
     if rung.name == first:
@@ -89,21 +89,27 @@ def _papers_gain(name: str, rung: Line) -> str:
     return ", ".join(f"{value - base:+.2f}" for value, base in pairs)
 
 
-def _gain(rung: Line) -> tuple[str, str]:
+def _gain(rung: RungRow) -> tuple[str, str]:
     if rung.gain is None:
         return "", ""
     return spread(rung.gain.difference, "+.3f"), number(rung.gain.p)
 
 
-def _ours(name: str, rungs: Sequence[Line]) -> Panel:
-    rows = [DotRow(Look(_OURS, rung.name), [point(rung.score)], strategy=False) for rung in rungs]
+def _ours(name: str, rungs: Sequence[RungRow]) -> PlotPanel:
+    rows = [
+        DotRow(SeriesStyle(_OURS, rung.name), [point(rung.score)], strategy=False) for rung in rungs
+    ]
     said = "; ".join(f"{rung.name} {rung.score.mean:.3f}" for rung in rungs)
     return dots(f"{name}: here", f"Scores on test: {said}.", rows, x_label="score on test")
 
 
-def _papers(name: str, rungs: Sequence[Line]) -> Panel:
+def _papers(name: str, rungs: Sequence[RungRow]) -> PlotPanel:
     rows = [
-        DotRow(Look(_PAPERS, rung.name), [Point(v) for v in _numbers(rung.paper)], strategy=False)
+        DotRow(
+            SeriesStyle(_PAPERS, rung.name),
+            [Point(v) for v in _numbers(rung.paper)],
+            strategy=False,
+        )
         for rung in rungs
     ]
     said = "; ".join(f"{rung.name} {rung.paper or 'none'}" for rung in rungs)

@@ -23,9 +23,9 @@ from reports.blocks import (
     spread,
 )
 from reports.folder import Gathered
-from reports.svg import Look, Panel, Point, Series, lines
+from reports.svg import PlotPanel, Point, Series, SeriesStyle, lines
 
-_PAPERS, _PAPERS_TASK = Look(6, "the paper"), "vqa"
+_PAPERS, _PAPERS_TASK = SeriesStyle(6, "the paper"), "vqa"
 _SPLITS = ("test", "novel")
 
 
@@ -70,7 +70,7 @@ def _gain(found: Gathered, task: str, of_split: dict[str, list[Gain]]) -> Figure
         series = []
         for other in dict.fromkeys(gain.over for gain in some):
             points = [point(g.pair.difference, g.fraction) for g in some if g.over == other]
-            over = Look(found.looks[other].number, f"over {found.label(other)}")
+            over = SeriesStyle(found.looks[other].number, f"over {found.label(other)}")
             series.append(Series(over, points))
         if task == _PAPERS_TASK and any(gain.paper is not None for gain in some):
             series.append(Series(_PAPERS, published, strategy=False))
@@ -151,7 +151,7 @@ def _panel(
     y_label: str,
     *,
     band: bool = False,
-) -> Panel:
+) -> PlotPanel:
     return lines(
         *(title, description, series),
         x_label=f"% of {task}'s training data",

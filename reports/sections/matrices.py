@@ -6,7 +6,7 @@ from math import isfinite
 
 from reports.blocks import Figure, Missing, Row, Section, Table, spread
 from reports.folder import Gathered, mean_matrix
-from reports.svg import Panel, heat, scale
+from reports.svg import PlotPanel, heat, scale
 
 
 def matrices(found: Gathered) -> Section:
@@ -51,7 +51,7 @@ def _panel(
     name: str,
     values: list[list[float | None]],
     shares: list[list[float | None]],
-) -> Panel:
+) -> PlotPanel:
     last = [
         f"{task} {v:.3f}"
         for task, v in zip(found.tasks, values[-1], strict=True)

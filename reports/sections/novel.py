@@ -10,7 +10,7 @@ from pmn_cl.results.statistics import Interval, Paired, interval, paired
 from reports.blocks import CUT, Figure, Missing, Row, Section, Table, Text, number, point, spread
 from reports.folder import Gathered
 from reports.sections.gates import GATE
-from reports.svg import DotRow, Panel, dots
+from reports.svg import DotRow, PlotPanel, dots
 
 # Novel samples are never about background, which makes this metric of obj the one to compare by.
 _FAIRER = "top1_objects"
@@ -102,7 +102,7 @@ def _row(found: Gathered, name: str, task: str, both: Both) -> Row:
     return Row(cells, found.number(name))
 
 
-def _panel(task: str, metric: str, rows: Sequence[DotRow]) -> Panel:
+def _panel(task: str, metric: str, rows: Sequence[DotRow]) -> PlotPanel:
     said = "; ".join(
         f"{row.look.label} {test.y:.3f} and {other.y:.3f}"
         for row in rows

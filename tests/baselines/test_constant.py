@@ -15,13 +15,15 @@ from pmn_cl.tasks.counts import CountTask
 from pmn_cl.tasks.objects import ObjectTask
 
 
-def lesson(store: Store, split: str, task: Task) -> Any:
+def experience(store: Store, split: str, task: Task) -> Any:
     return SimpleNamespace(task=task, samples=Samples.whole(store, split, task))
 
 
 def test_it_answers_what_was_most_common_in_training(digits: Store) -> None:
     strategy = Constant()
-    train, val, test = (lesson(digits, split, CountTask()) for split in ("train", "val", "test"))
+    train, val, test = (
+        experience(digits, split, CountTask()) for split in ("train", "val", "test")
+    )
     strategy.learn(train, val)
     counts = train.samples.columns["count"].tolist()
     most_common = max(set(counts), key=counts.count)
@@ -31,10 +33,10 @@ def test_it_answers_what_was_most_common_in_training(digits: Store) -> None:
 
 def test_it_never_forgets(digits: Store) -> None:
     strategy = Constant()
-    objects = lesson(digits, "train", ObjectTask())
+    objects = experience(digits, "train", ObjectTask())
     strategy.learn(objects, objects)
     before = strategy.predict(objects).copy()
-    answers = lesson(digits, "train", AnswerTask())
+    answers = experience(digits, "train", AnswerTask())
     strategy.learn(answers, answers)
     assert (strategy.predict(objects) == before).all()
     assert before.shape == (300, 24, 5)
@@ -42,7 +44,7 @@ def test_it_never_forgets(digits: Store) -> None:
 
 def test_a_task_it_has_not_seen_is_refused(digits: Store) -> None:
     strategy = Constant()
-    objects = lesson(digits, "train", ObjectTask())
+    objects = experience(digits, "train", ObjectTask())
     strategy.learn(objects, objects)
     with pytest.raises(UserError, match="'cnt' was not learned; learned: obj"):
-        strategy.predict(lesson(digits, "test", CountTask()))
+        strategy.predict(experience(digits, "test", CountTask()))

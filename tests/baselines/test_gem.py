@@ -28,14 +28,14 @@ import_avalanche()
 
 from avalanche.training.plugins import SupervisedPlugin  # noqa: E402
 
-Lessons = dict[str, dict[str, Any]]
+Experiences = dict[str, dict[str, Any]]
 TASKS = ["obj", "att", "rel", "cap", "cnt", "vqa"]
 FAST = {"epochs": 1, "learning_rate": 0.01, "warmup": 0}
 SMALL = {"width": 16, "attention": 8, "training": dict.fromkeys(TASKS, FAST)}
 
 
 @pytest.fixture(scope="module")
-def lessons(open_stream: Callable[..., Lessons]) -> Lessons:
+def experiences(open_stream: Callable[..., Experiences]) -> Experiences:
     return open_stream(TASKS)
 
 
@@ -47,9 +47,9 @@ def gem(seed: int = 0, plugins: tuple[Any, ...] = (), **options: Any) -> Gradien
     )
 
 
-def learn(strategy: HardSharing, lessons: Lessons, tasks: list[str]) -> None:
+def learn(strategy: HardSharing, experiences: Experiences, tasks: list[str]) -> None:
     for task in tasks:
-        strategy.train(lessons["train"][task])
+        strategy.train(experiences["train"][task])
 
 
 # The projection.
@@ -170,15 +170,15 @@ class Watch(SupervisedPlugin):
         reached = (n for n, h in heads.items() if any(p.grad is not None for p in h.parameters()))
         self.touched.update(reached)
         own = self._of(strategy, strategy.mb_x, strategy.mb_y, strategy.experience)
-        for lesson, x, y in strategy.memory.values():
-            memory = self._of(strategy, x, y, lesson)
+        for experience, x, y in strategy.memory.values():
+            memory = self._of(strategy, x, y, experience)
             self.cosines.append(float(torch.cosine_similarity(g, memory, dim=0)))
             self.alone.append(float(torch.cosine_similarity(own, memory, dim=0)))
 
-    def _of(self, strategy: Any, x: Any, y: Any, lesson: Any) -> Tensor:
+    def _of(self, strategy: Any, x: Any, y: Any, experience: Any) -> Tensor:
         twin = copy.deepcopy(strategy.model)
         twin.zero_grad()
-        lesson.task.loss(twin(x, lesson.task.name, teacher=y), y).backward()
+        experience.task.loss(twin(x, experience.task.name, teacher=y), y).backward()
         return self._gradient(twin)
 
     @staticmethod
@@ -188,14 +188,14 @@ class Watch(SupervisedPlugin):
 
 
 @pytest.mark.parametrize("strength", [0.0, 0.5])
-def test_no_step_goes_against_the_memory(lessons: Lessons, strength: float) -> None:
+def test_no_step_goes_against_the_memory(experiences: Experiences, strength: float) -> None:
     watch = Watch()
     strategy = gem(plugins=(watch,), memory_strength=strength)
-    learn(strategy, lessons, ["obj"])
+    learn(strategy, experiences, ["obj"])
     assert (strategy.checks, strategy.projections) == (0, 0)
     assert watch.touched == {"obj"}
     watch.touched.clear()
-    learn(strategy, lessons, ["att", "rel"])
+    learn(strategy, experiences, ["att", "rel"])
     assert min(watch.alone) < -0.01  # as there was something to mend
     assert min(watch.cosines) > -1e-5
     steps = len(watch.alone)  # one old task, then two
@@ -203,49 +203,49 @@ def test_no_step_goes_against_the_memory(lessons: Lessons, strength: float) -> N
     assert watch.touched == {"obj", "att", "rel"}  # old heads take part
 
 
-def test_how_often_it_projects_is_counted(lessons: Lessons) -> None:
+def test_how_often_it_projects_is_counted(experiences: Experiences) -> None:
     watch = Watch()
     strategy = gem(plugins=(watch,))
-    learn(strategy, lessons, ["obj", "att"])
+    learn(strategy, experiences, ["obj", "att"])
     assert strategy.checks == len(watch.alone)
     assert strategy.projections == sum(cosine < 0 for cosine in watch.alone) > 0
 
 
 def test_the_first_task_is_learned_as_by_hard_sharing_and_the_second_is_not(
-    lessons: Lessons,
+    experiences: Experiences,
 ) -> None:
     ours = gem()
     theirs = HardSharing(options=HardSharing.Options.model_validate(SMALL))
     for strategy in (ours, theirs):
-        learn(strategy, lessons, ["obj"])
+        learn(strategy, experiences, ["obj"])
     assert digest_of(ours.network) == digest_of(theirs.network)
     for strategy in (ours, theirs):
-        learn(strategy, lessons, ["att"])
+        learn(strategy, experiences, ["att"])
     assert digest_of(ours.network) != digest_of(theirs.network)
 
 
-def test_a_task_that_comes_again_does_not_constrain_itself(lessons: Lessons) -> None:
+def test_a_task_that_comes_again_does_not_constrain_itself(experiences: Experiences) -> None:
     strategy = gem()
-    learn(strategy, lessons, ["obj", "obj"])
+    learn(strategy, experiences, ["obj", "obj"])
     assert strategy.checks == 0
     assert strategy.memory_samples() == 10
 
 
-def test_the_memory_holds_samples_of_the_task_and_says_its_size(lessons: Lessons) -> None:
+def test_the_memory_holds_samples_of_the_task_and_says_its_size(experiences: Experiences) -> None:
     strategy = gem(patterns_per_experience=7)
-    strategy.build(lessons["train"][task] for task in ("obj", "cnt"))
+    strategy.build(experiences["train"][task] for task in ("obj", "cnt"))
     assert strategy.memory_samples() == 14
     expected = 0
-    for lesson, x, y in strategy.memory.values():
+    for experience, x, y in strategy.memory.values():
         rows = x["sample"]
         assert len(set(rows.tolist())) == 7
-        again, targets = lesson.batches[rows]
+        again, targets = experience.batches[rows]
         assert all(torch.equal(again[name], x[name]) for name in x.keys())  # noqa: SIM118
         assert all(torch.equal(targets[name], y[name]) for name in y.keys())  # noqa: SIM118
         boxes, features = x["regions"].shape[1:]
         expected += 7 * boxes * (4 * features + 4 * 4 + 1)  # regions, boxes, mask
         expected += 7 * 8 * 3  # scene, sample, task
-    obj, cnt = (lessons["train"][task].samples.columns for task in ("obj", "cnt"))
+    obj, cnt = (experiences["train"][task].samples.columns for task in ("obj", "cnt"))
     expected += 7 * obj["label"].shape[1] * (8 + 1)  # which object, and whether it is asked about
     expected += 7 * 8 * (cnt["question"].shape[1] + 1)  # words and the count
     asked = [cnt[name] for name in ("ask_boxes", "ask_relation", "ask_direction")]
@@ -255,42 +255,46 @@ def test_the_memory_holds_samples_of_the_task_and_says_its_size(lessons: Lessons
     assert strategy.memory_bytes() == strategy.details()["memory_bytes"] == expected
 
 
-def test_a_memory_larger_than_the_task_holds_all_of_it(lessons: Lessons) -> None:
+def test_a_memory_larger_than_the_task_holds_all_of_it(experiences: Experiences) -> None:
     strategy = gem(patterns_per_experience=1000)
-    strategy.build([lessons["train"]["obj"]])
+    strategy.build([experiences["train"]["obj"]])
     (kept,) = strategy.memory.values()
     assert kept.x["sample"].tolist() == list(range(300))
 
 
-def test_looking_at_the_memory_counts_as_seen(lessons: Lessons) -> None:
+def test_looking_at_the_memory_counts_as_seen(experiences: Experiences) -> None:
     strategy = gem()
-    learn(strategy, lessons, ["obj"])
+    learn(strategy, experiences, ["obj"])
     first = strategy.samples_seen
-    learn(strategy, lessons, ["att"])
+    learn(strategy, experiences, ["att"])
     assert strategy.samples_replayed == 10 * strategy.checks
     new = strategy.samples_seen - first - strategy.samples_replayed
     assert new == first  # as many steps of as many samples as obj had
 
 
-def test_it_forgets_less_than_hard_sharing(lessons: Lessons) -> None:
+def test_it_forgets_less_than_hard_sharing(experiences: Experiences) -> None:
     training = {"obj": {**FAST, "epochs": 8}, "att": {**FAST, "epochs": 3}}
     lost = []
     for kind in (GradientEpisodicMemory, HardSharing):
         chosen = kind.Options.model_validate({**SMALL, "training": training})
         strategy = kind(options=chosen)
-        learn(strategy, lessons, ["obj"])
-        first = strategy.score(lessons["test"]["obj"])["top1"]
-        learn(strategy, lessons, ["att"])
-        lost.append(first - strategy.score(lessons["test"]["obj"])["top1"])
+        learn(strategy, experiences, ["obj"])
+        first = strategy.score(experiences["test"]["obj"])["top1"]
+        learn(strategy, experiences, ["att"])
+        lost.append(first - strategy.score(experiences["test"]["obj"])["top1"])
     assert lost[0] < lost[1] - 0.1
 
 
-def test_cut_off_in_the_middle_of_a_task_it_goes_on_as_if_nothing_was(lessons: Lessons) -> None:
+def test_cut_off_in_the_middle_of_a_task_it_goes_on_as_if_nothing_was(
+    experiences: Experiences,
+) -> None:
     whole, states = gem(), []
     whole.on_step = lambda: states.append(whole.state())
-    train, val = ([lessons[split][task] for task in ("obj", "att")] for split in ("train", "val"))
-    for lesson, validation in zip(train, val, strict=True):
-        whole.learn(lesson, validation)
+    train, val = (
+        [experiences[split][task] for task in ("obj", "att")] for split in ("train", "val")
+    )
+    for experience, validation in zip(train, val, strict=True):
+        whole.learn(experience, validation)
     cut = gem()
     cut.restore(states[-4], train[:1])
     cut.learn(train[1], val[1])
@@ -300,24 +304,26 @@ def test_cut_off_in_the_middle_of_a_task_it_goes_on_as_if_nothing_was(lessons: L
     assert cut.samples_seen == whole.samples_seen
 
 
-def test_all_six_tasks_the_same_seed_and_what_was_kept(lessons: Lessons, tmp_path: Path) -> None:
+def test_all_six_tasks_the_same_seed_and_what_was_kept(
+    experiences: Experiences, tmp_path: Path
+) -> None:
     digests = []
     for seed in (0, 0, 1):
         strategy = gem(seed)
         strategy.budget = 4.0
-        learn(strategy, lessons, TASKS)
+        learn(strategy, experiences, TASKS)
         digests.append(digest_of(strategy.network))
     assert digests[0] == digests[1] != digests[2]
     strategy.save(tmp_path)
     loaded = gem(1)
-    loaded.load(tmp_path, [lessons["train"][task] for task in TASKS])
+    loaded.load(tmp_path, [experiences["train"][task] for task in TASKS])
     for task in TASKS:
-        lesson = lessons["test"][task]
-        assert np.array_equal(loaded.predict(lesson), strategy.predict(lesson))
+        experience = experiences["test"][task]
+        assert np.array_equal(loaded.predict(experience), strategy.predict(experience))
     for label, kept in strategy.memory.items():
         assert torch.equal(loaded.memory[label].x["sample"], kept.x["sample"])
         other = gem(0)
-        other.build([kept.lesson])
+        other.build([kept.experience])
         assert not torch.equal(other.memory[label].x["sample"], kept.x["sample"])
 
 

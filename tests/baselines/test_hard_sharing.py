@@ -14,12 +14,12 @@ from baselines.options import HeadsOptions
 from benchmarks.avalanche_stream import collate
 from pmn_cl.errors import UserError
 
-Lessons = dict[str, dict[str, Any]]
+Experiences = dict[str, dict[str, Any]]
 TASKS = ["obj", "att", "rel"]
 
 
 @pytest.fixture(scope="module")
-def lessons(open_stream: Callable[..., Lessons]) -> Lessons:
+def experiences(open_stream: Callable[..., Experiences]) -> Experiences:
     return open_stream(TASKS)
 
 
@@ -27,8 +27,8 @@ def make(kind: type[HardSharing], budget: float = 10.0, **options: Any) -> Any:
     return kind(options=HeadsOptions.model_validate(options), seed=1, budget=budget)
 
 
-def learn(strategy: Any, lessons: Lessons, tasks: list[str] = TASKS) -> None:
-    train, val = ([lessons[split][task] for task in tasks] for split in ("train", "val"))
+def learn(strategy: Any, experiences: Experiences, tasks: list[str] = TASKS) -> None:
+    train, val = ([experiences[split][task] for task in tasks] for split in ("train", "val"))
     strategy.learn_all(train, val)
 
 
@@ -43,91 +43,97 @@ class Batches:
 
     def __call__(self) -> None:
         label = int(self._strategy.mb_y["task"][0])
-        self.tasks.append(self._strategy.lessons[label].task.name)
+        self.tasks.append(self._strategy.experiences[label].task.name)
         self.rates.append(self._strategy.optimizer.param_groups[0]["lr"])
 
 
-def test_sequential_learning_changes_the_trunk_and_leaves_old_heads(lessons: Lessons) -> None:
+def test_sequential_learning_changes_the_trunk_and_leaves_old_heads(
+    experiences: Experiences,
+) -> None:
     strategy = make(HardSharing)
-    learn(strategy, lessons, ["obj"])
+    learn(strategy, experiences, ["obj"])
     head = strategy.network.heads["obj"].scores.weight.clone()
     trunk = strategy.network.trunk.first.weight.clone()
-    learn(strategy, lessons, ["att"])
+    learn(strategy, experiences, ["att"])
     assert (strategy.network.heads["obj"].scores.weight == head).all()
     assert (strategy.network.trunk.first.weight != trunk).any()
 
 
-def test_sequential_learning_forgets(lessons: Lessons) -> None:
+def test_sequential_learning_forgets(experiences: Experiences) -> None:
     strategy = make(HardSharing, budget=60)
-    learn(strategy, lessons, ["obj"])
-    before = strategy.score(lessons["val"]["obj"])["top1"]
-    learn(strategy, lessons, ["att"])
-    assert strategy.score(lessons["val"]["obj"])["top1"] < before - 0.02
+    learn(strategy, experiences, ["obj"])
+    before = strategy.score(experiences["val"]["obj"])["top1"]
+    learn(strategy, experiences, ["att"])
+    assert strategy.score(experiences["val"]["obj"])["top1"] < before - 0.02
 
 
-def own_steps(strategy: Any, lessons: Lessons) -> dict[str, int]:
+def own_steps(strategy: Any, experiences: Experiences) -> dict[str, int]:
     found = {}
     for task in TASKS:
         settings = strategy.settings[task]
-        per_epoch = -(-len(lessons["train"][task].samples) // settings.batch_size)
+        per_epoch = -(-len(experiences["train"][task].samples) // settings.batch_size)
         found[task] = round(settings.epochs * per_epoch * strategy.budget / 100)
     return found
 
 
-def test_joint_learning_gives_every_task_the_steps_it_would_have_alone(lessons: Lessons) -> None:
+def test_joint_learning_gives_every_task_the_steps_it_would_have_alone(
+    experiences: Experiences,
+) -> None:
     strategy = make(HardSharingJoint)
     seen = Batches(strategy)
-    learn(strategy, lessons)
-    wanted = own_steps(strategy, lessons)
+    learn(strategy, experiences)
+    wanted = own_steps(strategy, experiences)
     assert Counter(seen.tasks) == wanted
     # Mixed: every task comes in the first and in the last third of the steps.
     third = len(seen.tasks) // 3
     assert set(seen.tasks[:third]) == set(seen.tasks[-third:]) == set(TASKS)
     alone = make(HardSharing)
-    learn(alone, lessons)
+    learn(alone, experiences)
     assert strategy.samples_seen == alone.samples_seen
 
 
-def test_joint_learning_uses_each_tasks_own_learning_rate(lessons: Lessons) -> None:
+def test_joint_learning_uses_each_tasks_own_learning_rate(experiences: Experiences) -> None:
     rates = {"obj": 1e-3, "att": 2e-3, "rel": 4e-3}
     constant = {"schedule": "constant", "warmup": 0}
     training = {task: {"learning_rate": rate, **constant} for task, rate in rates.items()}
     strategy = make(HardSharingJoint, training=training)
     seen = Batches(strategy)
-    learn(strategy, lessons)
+    learn(strategy, experiences)
     assert {(task, rates[task]) for task in TASKS} == set(zip(seen.tasks, seen.rates, strict=True))
 
 
-def test_joint_learning_answers_all_tasks_and_keeps_the_best_part_for_all(lessons: Lessons) -> None:
+def test_joint_learning_answers_all_tasks_and_keeps_the_best_part_for_all(
+    experiences: Experiences,
+) -> None:
     strategy = make(HardSharingJoint)
-    learn(strategy, lessons)
+    learn(strategy, experiences)
     scores = {
-        task: strategy.score(lessons["val"][task])[lessons["val"][task].task.metric]
+        task: strategy.score(experiences["val"][task])[experiences["val"][task].task.metric]
         for task in TASKS
     }
     assert strategy.validation_scores == scores
 
 
 def test_cumulative_learning_takes_a_step_of_an_earlier_task_for_each_new_one(
-    lessons: Lessons,
+    experiences: Experiences,
 ) -> None:
     strategy = make(HardSharingCumulative)
-    wanted = own_steps(strategy, lessons)
-    learn(strategy, lessons, ["obj", "att"])
+    wanted = own_steps(strategy, experiences)
+    learn(strategy, experiences, ["obj", "att"])
     seen = Batches(strategy)
-    learn(strategy, lessons, ["rel"])
+    learn(strategy, experiences, ["rel"])
     counts = Counter(seen.tasks)
     assert counts["rel"] == wanted["rel"]
     assert counts["obj"] + counts["att"] == wanted["rel"]
     assert abs(counts["obj"] - counts["att"]) <= 1
 
 
-def test_what_is_learned_again_comes_in_another_order_each_time(lessons: Lessons) -> None:
+def test_what_is_learned_again_comes_in_another_order_each_time(experiences: Experiences) -> None:
     strategy = make(HardSharingCumulative)
     firsts = []
     for task in TASKS:
-        learn(strategy, lessons, [task])
-        course = next(c for c, _ in strategy._shares if c.lesson.task.name == "obj")
+        learn(strategy, experiences, [task])
+        course = next(c for c, _ in strategy._shares if c.experience.task.name == "obj")
         firsts.append(next(course.from_step(0))[0]["sample"].tolist())
     assert len({tuple(first) for first in firsts}) == 3
 
@@ -153,58 +159,60 @@ def test_rate_changes_the_learning_rate_of_every_task() -> None:
         assert faster[task].epochs == settings.epochs
 
 
-def test_width_is_that_of_every_layer(lessons: Lessons) -> None:
+def test_width_is_that_of_every_layer(experiences: Experiences) -> None:
     strategy = make(HardSharing, width=20, attention=9)
-    strategy.build([lessons["train"][task] for task in TASKS])
+    strategy.build([experiences["train"][task] for task in TASKS])
     assert strategy.network.trunk.second.weight.shape == (20, 20)
     assert strategy.network.heads["rel"].point.g[0].out_features == 9
     counted = sum(p.numel() for p in strategy.network.parameters())
     assert strategy.parameter_count() == (counted, counted)
 
 
-def test_nothing_learned_is_nothing_answered(lessons: Lessons) -> None:
+def test_nothing_learned_is_nothing_answered(experiences: Experiences) -> None:
     with pytest.raises(UserError, match="'obj' was not learned; learned: none"):
-        make(HardSharing).predict(lessons["test"]["obj"])
+        make(HardSharing).predict(experiences["test"]["obj"])
 
 
-def test_what_was_kept_answers_alike_and_other_lessons_are_refused(
-    lessons: Lessons, tmp_path: Any
+def test_what_was_kept_answers_alike_and_other_experiences_are_refused(
+    experiences: Experiences, tmp_path: Any
 ) -> None:
     strategy, again = make(HardSharing), make(HardSharing)
-    learn(strategy, lessons, ["obj", "att"])
+    learn(strategy, experiences, ["obj", "att"])
     strategy.save(tmp_path)
     with pytest.raises(UserError, match="learned obj, att, not obj"):
-        again.load(tmp_path, [lessons["train"]["obj"]])
-    again.load(tmp_path, [lessons["train"][task] for task in ("obj", "att")])
+        again.load(tmp_path, [experiences["train"]["obj"]])
+    again.load(tmp_path, [experiences["train"][task] for task in ("obj", "att")])
     for task in ("obj", "att"):
-        ours, theirs = (s.predict(lessons["test"][task]) for s in (strategy, again))
+        ours, theirs = (s.predict(experiences["test"][task]) for s in (strategy, again))
         assert np.array_equal(ours, theirs)
     other = make(HardSharing, width=12)
     with pytest.raises(UserError, match="does not fit this strategy's options"):
-        other.load(tmp_path, [lessons["train"][task] for task in ("obj", "att")])
+        other.load(tmp_path, [experiences["train"][task] for task in ("obj", "att")])
 
 
-def test_batches_that_mix_tasks_weigh_each_by_its_samples(lessons: Lessons) -> None:
+def test_batches_that_mix_tasks_weigh_each_by_its_samples(experiences: Experiences) -> None:
     """As loaders of Avalanche's give them: also tasks whose inputs have the same columns."""
     strategy = make(HardSharing)
-    strategy.build([lessons["train"][task] for task in TASKS])
+    strategy.build([experiences["train"][task] for task in TASKS])
     chosen = [("obj", 0), ("att", 1), ("obj", 2), ("rel", 3), ("att", 4)]
     for some in (chosen, [(task, row) for task, row in chosen if task != "rel"]):
-        items = [(*lessons["train"][task].batches[row], TASKS.index(task)) for task, row in some]
+        items = [
+            (*experiences["train"][task].batches[row], TASKS.index(task)) for task, row in some
+        ]
         x, y, _ = collate(items)
         mixed = strategy.task_loss(strategy.network(x), y)
         alone = []
         for task, row in some:
-            one_x, one_y = lessons["train"][task].batches[np.array([row])]
+            one_x, one_y = experiences["train"][task].batches[np.array([row])]
             outputs = strategy.network(one_x, task, teacher=one_y)
-            alone.append((task, lessons["train"][task].task.loss(outputs, one_y).item()))
+            alone.append((task, experiences["train"][task].task.loss(outputs, one_y).item()))
         # obj and att average over regions, so samples of a task count by their regions there.
         expected = 0.0
         for task in {task for task, _ in some}:
             rows = np.array([row for name, row in some if name == task])
-            some_x, some_y = lessons["train"][task].batches[rows]
+            some_x, some_y = experiences["train"][task].batches[rows]
             outputs = strategy.network(some_x, task, teacher=some_y)
-            loss = lessons["train"][task].task.loss(outputs, some_y).item()
+            loss = experiences["train"][task].task.loss(outputs, some_y).item()
             expected += len(rows) / len(some) * loss
         assert mixed.item() == pytest.approx(expected, rel=1e-5)
         assert min(loss for _, loss in alone) < mixed.item() < max(loss for _, loss in alone)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from baselines.hard_sharing import HardSharing
-from baselines.lwf import DISTILLATIONS, LearningWithoutForgetting, Look, OldNetwork
+from baselines.lwf import DISTILLATIONS, LearningWithoutForgetting, OldNetwork, OldTaskQuery
 from baselines.options import LwfOptions
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.task_module import digest_of
@@ -25,13 +25,13 @@ import_avalanche()
 
 from avalanche.training.plugins import SupervisedPlugin  # noqa: E402
 
-Lessons = dict[str, dict[str, Any]]
+Experiences = dict[str, dict[str, Any]]
 TASKS = ["obj", "att", "rel", "cap", "cnt", "vqa"]
 SMALL = {"width": 16, "attention": 8}
 
 
 @pytest.fixture(scope="module")
-def lessons(open_stream: Callable[..., Lessons]) -> Lessons:
+def experiences(open_stream: Callable[..., Experiences]) -> Experiences:
     return open_stream(TASKS)
 
 
@@ -51,9 +51,9 @@ def plain(seed: int = 0, **options: Any) -> HardSharing:
     return HardSharing(options=chosen, seed=seed, budget=30)
 
 
-def learn(strategy: HardSharing, lessons: Lessons, tasks: list[str]) -> None:
+def learn(strategy: HardSharing, experiences: Experiences, tasks: list[str]) -> None:
     for task in tasks:
-        strategy.learn(lessons["train"][task], lessons["val"][task])
+        strategy.learn(experiences["train"][task], experiences["val"][task])
 
 
 class Terms(SupervisedPlugin):
@@ -154,65 +154,65 @@ def test_who_answers_as_before_has_nothing_to_change(form: str, temperature: flo
 
 
 @pytest.fixture(scope="module")
-def learned(lessons: Lessons) -> LearningWithoutForgetting:
+def learned(experiences: Experiences) -> LearningWithoutForgetting:
     strategy = lwf()
-    strategy.build(lessons["train"][task] for task in TASKS)
+    strategy.build(experiences["train"][task] for task in TASKS)
     return strategy
 
 
-def old_of(strategy: HardSharing, lesson: Any, without: tuple[str, ...] = ()) -> OldNetwork:
-    old = OldNetwork(strategy.network, lesson, 0)
+def old_of(strategy: HardSharing, experience: Any, without: tuple[str, ...] = ()) -> OldNetwork:
+    old = OldNetwork(strategy.network, experience, 0)
     for task in without:
         del old.network.tasks[task]
     return old
 
 
 def test_a_look_answers_every_task_as_the_network_does(
-    learned: LearningWithoutForgetting, lessons: Lessons
+    learned: LearningWithoutForgetting, experiences: Experiences
 ) -> None:
     for task in TASKS:
-        lesson = lessons["train"][task]
-        x, y = lesson.batches[np.arange(20)]
-        look = Look(learned.network, Environment.of(x))
+        experience = experiences["train"][task]
+        x, y = experience.batches[np.arange(20)]
+        look = OldTaskQuery(learned.network, Environment.of(x))
         expected = learned.network(x, task, teacher=y)
-        assert torch.equal(look.answer(lesson.task, y), expected)
-        fewer = look.first(6).answer(lesson.task, y[:6])
+        assert torch.equal(look.answer(experience.task, y), expected)
+        fewer = look.first(6).answer(experience.task, y[:6])
         torch.testing.assert_close(fewer, expected[:6])
 
 
 def test_where_no_relation_is_asked_one_of_a_box_that_is_there_is(
-    learned: LearningWithoutForgetting, lessons: Lessons
+    learned: LearningWithoutForgetting, experiences: Experiences
 ) -> None:
-    lesson = lessons["train"]["vqa"]
-    names = lesson.samples.store.names
-    old = old_of(learned, lesson)
-    env = Environment.of(lesson.batches[np.arange(300)][0])
+    experience = experiences["train"]["vqa"]
+    names = experience.samples.store.names
+    old = old_of(learned, experience)
+    env = Environment.of(experience.batches[np.arange(300)][0])
     drawn = [old.ask(env) for _ in range(2)]
     for asked in drawn:
         assert bool(asked.mask[torch.arange(300), asked["box"]].all())
         assert set(asked["relation"].tolist()) == set(range(len(names["relations"])))
         assert set(asked["direction"].tolist()) == set(range(len(names["directions"])))
     assert not torch.equal(drawn[0]["box"], drawn[1]["box"])  # another batch, other lots
-    assert torch.equal(drawn[0]["box"], old_of(learned, lesson).ask(env)["box"])
+    assert torch.equal(drawn[0]["box"], old_of(learned, experience).ask(env)["box"])
 
 
 def test_every_box_that_is_there_may_be_drawn(
-    learned: LearningWithoutForgetting, lessons: Lessons
+    learned: LearningWithoutForgetting, experiences: Experiences
 ) -> None:
-    lesson = lessons["train"]["obj"]
-    env = Environment.of(lesson.batches[np.zeros(2000, dtype=int)][0])
-    boxes = old_of(learned, lesson).ask(env)["box"]
+    experience = experiences["train"]["obj"]
+    env = Environment.of(experience.batches[np.zeros(2000, dtype=int)][0])
+    boxes = old_of(learned, experience).ask(env)["box"]
     there = env.mask[0].nonzero()[:, 0].tolist()
     assert sorted(set(boxes.tolist())) == there
 
 
 def test_what_is_asked_stays_and_nothing_is_asked_in_vain(
-    learned: LearningWithoutForgetting, lessons: Lessons
+    learned: LearningWithoutForgetting, experiences: Experiences
 ) -> None:
-    own = Environment.of(lessons["train"]["rel"].batches[np.arange(9)][0])
-    assert old_of(learned, lessons["train"]["rel"]).ask(own) is own
-    env = Environment.of(lessons["train"]["cap"].batches[np.arange(9)][0])
-    assert old_of(learned, lessons["train"]["cap"], without=("rel",)).ask(env) is env
+    own = Environment.of(experiences["train"]["rel"].batches[np.arange(9)][0])
+    assert old_of(learned, experiences["train"]["rel"]).ask(own) is own
+    env = Environment.of(experiences["train"]["cap"].batches[np.arange(9)][0])
+    assert old_of(learned, experiences["train"]["cap"], without=("rel",)).ask(env) is env
 
 
 @pytest.mark.parametrize(
@@ -225,18 +225,18 @@ def test_what_is_asked_stays_and_nothing_is_asked_in_vain(
     ],
 )
 def test_old_tasks_are_held_as_far_as_the_new_data_can_ask_them(
-    learned: LearningWithoutForgetting, lessons: Lessons, new: str, held: list[str]
+    learned: LearningWithoutForgetting, experiences: Experiences, new: str, held: list[str]
 ) -> None:
-    lesson = lessons["train"][new]
-    old = old_of(learned, lesson)
-    env = old.ask(Environment.of(lesson.batches[np.arange(8)][0]))
-    assert list(old.terms(Look(learned.network, env), lesson.task, 2.0)) == held
+    experience = experiences["train"][new]
+    old = old_of(learned, experience)
+    env = old.ask(Environment.of(experience.batches[np.arange(8)][0]))
+    assert list(old.terms(OldTaskQuery(learned.network, env), experience.task, 2.0)) == held
 
 
 def test_sentences_are_those_that_the_old_network_tells(
-    learned: LearningWithoutForgetting, lessons: Lessons
+    learned: LearningWithoutForgetting, experiences: Experiences
 ) -> None:
-    new, task = lessons["train"]["cnt"], lessons["train"]["cap"].task
+    new, task = experiences["train"]["cnt"], experiences["train"]["cap"].task
     old = old_of(learned, new)
     x, _ = new.batches[np.arange(0, 300, 7)]
     words = old._sentences(task, Environment.of(x))["words"]
@@ -249,12 +249,12 @@ def test_sentences_are_those_that_the_old_network_tells(
 
 
 def test_before_the_first_step_kl_terms_are_zero(
-    learned: LearningWithoutForgetting, lessons: Lessons
+    learned: LearningWithoutForgetting, experiences: Experiences
 ) -> None:
-    lesson = lessons["train"]["vqa"]
-    old = old_of(learned, lesson)
-    env = old.ask(Environment.of(lesson.batches[np.arange(64)][0]))
-    terms = old.terms(Look(learned.network, env), lesson.task, 2.0)
+    experience = experiences["train"]["vqa"]
+    old = old_of(learned, experience)
+    env = old.ask(Environment.of(experience.batches[np.arange(64)][0]))
+    terms = old.terms(OldTaskQuery(learned.network, env), experience.task, 2.0)
     assert max(abs(terms[name].item()) for name in ("rel", "cap")) < 1e-6
     gradients = torch.autograd.grad(
         sum(terms.values(), torch.zeros(())),
@@ -267,46 +267,46 @@ def test_before_the_first_step_kl_terms_are_zero(
 # Over a stream.
 
 
-def test_without_strength_it_is_hard_sharing(lessons: Lessons) -> None:
+def test_without_strength_it_is_hard_sharing(experiences: Experiences) -> None:
     ours, theirs = lwf(strength=0.0), plain()
     for strategy in (ours, theirs):
-        learn(strategy, lessons, ["obj", "rel"])
+        learn(strategy, experiences, ["obj", "rel"])
     assert digest_of(ours.network) == digest_of(theirs.network)
 
 
 def test_the_first_task_is_learned_as_by_hard_sharing_and_the_second_is_not(
-    lessons: Lessons,
+    experiences: Experiences,
 ) -> None:
     watch = Terms()
     ours, theirs = lwf(plugins=(watch,)), plain()
     for strategy in (ours, theirs):
-        learn(strategy, lessons, ["obj"])
+        learn(strategy, experiences, ["obj"])
     assert digest_of(ours.network) == digest_of(theirs.network)
     for strategy in (ours, theirs):
-        learn(strategy, lessons, ["rel"])
+        learn(strategy, experiences, ["rel"])
     assert digest_of(ours.network) != digest_of(theirs.network)
     assert all(step == {} for step in watch.steps["obj"])
     assert all(step["obj"] > 0 for step in watch.steps["rel"])
 
 
-def test_the_loss_is_the_new_one_and_so_many_times_the_old_ones(lessons: Lessons) -> None:
+def test_the_loss_is_the_new_one_and_so_many_times_the_old_ones(experiences: Experiences) -> None:
     strategy = lwf(strength=0.7)
-    learn(strategy, lessons, ["obj", "att"])
-    lesson = lessons["train"]["cap"]
-    strategy.prepare(lesson)
+    learn(strategy, experiences, ["obj", "att"])
+    experience = experiences["train"]["cap"]
+    strategy.prepare(experience)
     with torch.no_grad():
         for parameter in strategy.network.parameters():
             parameter.mul_(1.1)
-    x, y = lesson.batches[np.arange(30)]
-    outputs, loss = strategy.batch_loss(x, y, lesson)
-    own = lesson.task.loss(strategy.network(x, "cap", teacher=y), y)
+    x, y = experience.batches[np.arange(30)]
+    outputs, loss = strategy.batch_loss(x, y, experience)
+    own = experience.task.loss(strategy.network(x, "cap", teacher=y), y)
     assert set(strategy.terms) == {"obj", "att"}
     by_hand = own.item() + 0.7 * (strategy.terms["obj"] + strategy.terms["att"])
     assert loss.item() == pytest.approx(by_hand, rel=1e-5)
-    assert lesson.task.loss(outputs, y).item() == pytest.approx(own.item(), rel=1e-6)
+    assert experience.task.loss(outputs, y).item() == pytest.approx(own.item(), rel=1e-6)
 
 
-def test_the_copy_stays_as_it_was_until_the_task_is_learned(lessons: Lessons) -> None:
+def test_the_copy_stays_as_it_was_until_the_task_is_learned(experiences: Experiences) -> None:
     class Watch(SupervisedPlugin):
         def __init__(self) -> None:
             super().__init__()
@@ -321,58 +321,62 @@ def test_the_copy_stays_as_it_was_until_the_task_is_learned(lessons: Lessons) ->
 
     watch = Watch()
     strategy = lwf(plugins=(watch,))
-    learn(strategy, lessons, ["obj"])
+    learn(strategy, experiences, ["obj"])
     before = digest_of(strategy.network)
-    learn(strategy, lessons, ["att"])
+    learn(strategy, experiences, ["att"])
     assert watch.copies == [before]
     assert not watch.learning
     assert strategy._old is None
     alike = plain()
-    learn(alike, lessons, ["obj", "att"])
+    learn(alike, experiences, ["obj", "att"])
     assert strategy.parameter_count() == alike.parameter_count()
 
 
-def test_it_forgets_less_than_hard_sharing(lessons: Lessons) -> None:
+def test_it_forgets_less_than_hard_sharing(experiences: Experiences) -> None:
     fast = {"learning_rate": 0.01, "warmup": 0}
     training = {"obj": {"epochs": 8, **fast}, "att": {"epochs": 3, **fast}}
     lost = []
     for kind in (LearningWithoutForgetting, HardSharing):
         strategy = kind(options=kind.Options.model_validate({**SMALL, "training": training}))
-        strategy.train(lessons["train"]["obj"])
-        first = strategy.score(lessons["test"]["obj"])["top1"]
-        strategy.train(lessons["train"]["att"])
-        lost.append(first - strategy.score(lessons["test"]["obj"])["top1"])
+        strategy.train(experiences["train"]["obj"])
+        first = strategy.score(experiences["test"]["obj"])["top1"]
+        strategy.train(experiences["train"]["att"])
+        lost.append(first - strategy.score(experiences["test"]["obj"])["top1"])
     assert lost[0] < lost[1] - 0.1
 
 
-def test_cut_off_in_the_middle_of_a_task_it_goes_on_as_if_nothing_was(lessons: Lessons) -> None:
+def test_cut_off_in_the_middle_of_a_task_it_goes_on_as_if_nothing_was(
+    experiences: Experiences,
+) -> None:
     whole, states = lwf(), []
     whole.on_step = lambda: states.append(whole.state())
     order = ("rel", "cap", "att")  # with lots to draw, and sentences to tell
-    train, val = ([lessons[split][task] for task in order] for split in ("train", "val"))
-    for lesson, validation in zip(train, val, strict=True):
-        whole.learn(lesson, validation)
+    train, val = ([experiences[split][task] for task in order] for split in ("train", "val"))
+    for experience, validation in zip(train, val, strict=True):
+        whole.learn(experience, validation)
     cut = lwf()
     cut.restore(states[-2], train[:2])
     cut.learn(train[2], val[2])
     assert digest_of(cut.network) == digest_of(whole.network)
 
 
-def test_all_six_tasks_the_same_seed_and_what_was_kept(lessons: Lessons, tmp_path: Path) -> None:
+def test_all_six_tasks_the_same_seed_and_what_was_kept(
+    experiences: Experiences, tmp_path: Path
+) -> None:
     digests = []
     for seed in (0, 0, 1):
         strategy = lwf(seed)
         strategy.budget = 4.0
         for task in TASKS:
-            strategy.train(lessons["train"][task])
+            strategy.train(experiences["train"][task])
         digests.append(digest_of(strategy.network))
     assert digests[0] == digests[1] != digests[2]
     strategy.save(tmp_path)
     loaded = lwf(1)
-    loaded.load(tmp_path, [lessons["train"][task] for task in TASKS])
+    loaded.load(tmp_path, [experiences["train"][task] for task in TASKS])
     for task in TASKS:
-        lesson = lessons["test"][task]
-        assert np.array_equal(loaded.predict(lesson), strategy.predict(lesson))
+        experience = experiences["test"][task]
+        assert np.array_equal(loaded.predict(experience), strategy.predict(experience))
 
 
 @pytest.mark.parametrize("wrong", [{"strength": -1.0}, {"temperature": 0.0}, {"heat": 2.0}])

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from baselines.common.trunk import Plan
+from baselines.common.trunk import NetworkPlan
 from baselines.hard_sharing import HardSharing, HardSharingJoint
 from baselines.multinet import (
     FrozenNetwork,
@@ -36,16 +36,22 @@ from baselines.options import HeadsOptions, MultinetOptions
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.sizes import Sizes, WorldShape
 from pmn_cl.modules.task_module import digest_of
-from pmn_cl.tasks import base as t
+from pmn_cl.tasks.answers import AnswerTask
+from pmn_cl.tasks.attributes import AttributeTask
+from pmn_cl.tasks.base import Task
+from pmn_cl.tasks.captions import CaptionTask
+from pmn_cl.tasks.counts import CountTask
+from pmn_cl.tasks.objects import ObjectTask
+from pmn_cl.tasks.relations import RelationTask
 
-Lessons = dict[str, dict[str, Any]]
-KINDS: dict[str, t.Task] = {
-    "obj": t.ObjectTask(),
-    "att": t.AttributeTask(),
-    "rel": t.RelationTask(),
-    "cap": t.CaptionTask(),
-    "cnt": t.CountTask(),
-    "vqa": t.AnswerTask(),
+Experiences = dict[str, dict[str, Any]]
+KINDS: dict[str, Task] = {
+    "obj": ObjectTask(),
+    "att": AttributeTask(),
+    "rel": RelationTask(),
+    "cap": CaptionTask(),
+    "cnt": CountTask(),
+    "vqa": AnswerTask(),
 }
 TASKS = list(KINDS)
 NAMES = {
@@ -62,9 +68,9 @@ REGION, B, N = 5, 4, 3
 NETWORKS: list[type[MultinetNetwork]] = [MultinetNetwork, FrozenNetwork]
 
 
-def plan_of(width: int = 16) -> Plan:
+def plan_of(width: int = 16) -> NetworkPlan:
     sizes = Sizes(hidden=8, attention=16, caption=4, word=4, terminal=4)
-    return Plan(WorldShape(REGION, NAMES), sizes, width, 16)
+    return NetworkPlan(WorldShape(REGION, NAMES), sizes, width, 16)
 
 
 def network_of(
@@ -76,8 +82,8 @@ def network_of(
     torch.manual_seed(0)
     network = kind(plan_of(width), passes)
     for label, task in enumerate(tasks):
-        lesson: Any = SimpleNamespace(task=KINDS[task], task_label=label)
-        network.add(lesson)
+        experience: Any = SimpleNamespace(task=KINDS[task], task_label=label)
+        network.add(experience)
     return network
 
 
@@ -308,7 +314,7 @@ def test_padding_changes_nothing(task: str, kind: type[MultinetNetwork]) -> None
 
 
 @pytest.fixture(scope="module")
-def lessons(open_stream: Callable[..., Lessons]) -> Lessons:
+def experiences(open_stream: Callable[..., Experiences]) -> Experiences:
     return open_stream(TASKS, fraction=10.0)
 
 
@@ -324,50 +330,50 @@ def made(kind: type[Any], passes: int = 2, **changes: Any) -> Any:
     return kind(options=options(passes), **{"budget": 50.0, **changes})
 
 
-def learn(strategy: Any, lessons: Lessons, tasks: list[str]) -> Any:
-    given = [[lessons[split][task] for task in tasks] for split in ("train", "val")]
+def learn(strategy: Any, experiences: Experiences, tasks: list[str]) -> Any:
+    given = [[experiences[split][task] for task in tasks] for split in ("train", "val")]
     strategy.learn_all(*given)
     return strategy
 
 
-def test_without_passes_it_is_hard_sharing_bit_for_bit(lessons: Lessons) -> None:
+def test_without_passes_it_is_hard_sharing_bit_for_bit(experiences: Experiences) -> None:
     tasks = ["obj", "rel", "cnt"]
     pairs = [(Multinet, HardSharing), (MultinetJoint, HardSharingJoint)]
     for ours, plain in pairs:
         hard = plain(options=options(kind=HeadsOptions), budget=50.0)
-        learn(hard, lessons, tasks)
-        multinet = learn(made(ours, passes=0), lessons, tasks)
+        learn(hard, experiences, tasks)
+        multinet = learn(made(ours, passes=0), experiences, tasks)
         assert digest_of(multinet.network) == digest_of(hard.network)
-        assert digest_of(learn(made(ours), lessons, tasks).network) != digest_of(hard.network)
+        assert digest_of(learn(made(ours), experiences, tasks).network) != digest_of(hard.network)
 
 
-def test_frozen_forgets_nothing_under_full_evaluation(lessons: Lessons) -> None:
+def test_frozen_forgets_nothing_under_full_evaluation(experiences: Experiences) -> None:
     strategy = made(MultinetFrozen)
     first: dict[str, NDArray[Any]] = {}
     for task in TASKS:
         before = {name: p.clone() for name, p in strategy.model.state_dict().items()}
-        learn(strategy, lessons, [task])
+        learn(strategy, experiences, [task])
         after = strategy.model.state_dict()
         assert all(torch.equal(after[name], value) for name, value in before.items())
         assert strategy.parameter_count().trainable > 0
         for known in [*first, task]:
-            found = strategy.predict(lessons["val"][known])
+            found = strategy.predict(experiences["val"][known])
             assert np.array_equal(found, first.setdefault(known, found))
 
 
-def test_frozen_learns_every_part_that_a_task_brings(lessons: Lessons) -> None:
+def test_frozen_learns_every_part_that_a_task_brings(experiences: Experiences) -> None:
     strategy = made(MultinetFrozen)
-    learn(strategy, lessons, TASKS[:-1])
+    learn(strategy, experiences, TASKS[:-1])
     old = set(strategy.model.state_dict())
     brought: dict[str, Tensor] = {}
     prepare = strategy.prepare
 
-    def prepared(lesson: Any) -> None:
-        prepare(lesson)
+    def prepared(experience: Any) -> None:
+        prepare(experience)
         brought.update(copy.deepcopy(strategy.model.state_dict()))
 
     strategy.prepare = prepared
-    learn(strategy, lessons, ["vqa"])
+    learn(strategy, experiences, ["vqa"])
     after = strategy.model.state_dict()
     still = {name for name in set(after) - old if torch.equal(after[name], brought[name])}
     assert still <= {"fusions.vqa.attention.z.bias"}  # which no softmax can tell
@@ -379,49 +385,51 @@ def test_frozen_learns_every_part_that_a_task_brings(lessons: Lessons) -> None:
     }
 
 
-def test_unfrozen_all_goes_on_changing(lessons: Lessons) -> None:
-    strategy = learn(made(Multinet), lessons, TASKS[:3])
+def test_unfrozen_all_goes_on_changing(experiences: Experiences) -> None:
+    strategy = learn(made(Multinet), experiences, TASKS[:3])
     before = copy.deepcopy(strategy.model.state_dict())
-    answers = strategy.predict(lessons["val"]["att"])
-    learn(strategy, lessons, ["cap"])
+    answers = strategy.predict(experiences["val"]["att"])
+    learn(strategy, experiences, ["cap"])
     after = strategy.model.state_dict()
     for part in ("trunk.first.weight", "heads.obj.scores.weight", "integrators.all.layer.weight"):
         assert not torch.equal(before[part], after[part]), part
-    assert not np.array_equal(answers, strategy.predict(lessons["val"]["att"]))
+    assert not np.array_equal(answers, strategy.predict(experiences["val"]["att"]))
 
 
-def test_joint_learns_all_tasks_at_once(lessons: Lessons) -> None:
+def test_joint_learns_all_tasks_at_once(experiences: Experiences) -> None:
     assert MultinetJoint.at_once
     tasks = ["obj", "rel", "vqa"]
-    strategy = learn(made(MultinetJoint), lessons, tasks)
+    strategy = learn(made(MultinetJoint), experiences, tasks)
     assert list(strategy.validation_scores) == tasks
-    alone = [learn(made(Multinet), lessons, [task]).samples_seen for task in tasks]
+    alone = [learn(made(Multinet), experiences, [task]).samples_seen for task in tasks]
     assert strategy.samples_seen == sum(alone)
 
 
 @pytest.mark.parametrize("kind", [Multinet, MultinetFrozen, MultinetJoint])
-def test_what_was_kept_answers_alike(kind: type[Any], lessons: Lessons, tmp_path: Path) -> None:
+def test_what_was_kept_answers_alike(
+    kind: type[Any], experiences: Experiences, tmp_path: Path
+) -> None:
     tasks = ["obj", "rel", "vqa"]
-    strategy = learn(made(kind), lessons, tasks)
+    strategy = learn(made(kind), experiences, tasks)
     strategy.save(tmp_path)
     again = made(kind, seed=9)
-    again.load(tmp_path, [lessons["train"][task] for task in tasks])
+    again.load(tmp_path, [experiences["train"][task] for task in tasks])
     for task in tasks:
-        lesson = lessons["val"][task]
-        assert np.array_equal(strategy.predict(lesson), again.predict(lesson))
+        experience = experiences["val"][task]
+        assert np.array_equal(strategy.predict(experience), again.predict(experience))
     if not kind.at_once:  # and goes on alike
         again.seed = strategy.seed
         for one in (strategy, again):
-            learn(one, lessons, ["cnt"])
+            learn(one, experiences, ["cnt"])
         assert digest_of(strategy.network) == digest_of(again.network)
 
 
 @pytest.mark.parametrize("kind", [Multinet, MultinetFrozen, MultinetJoint])
-def test_the_same_seed_gives_the_same_network(kind: type[Any], lessons: Lessons) -> None:
+def test_the_same_seed_gives_the_same_network(kind: type[Any], experiences: Experiences) -> None:
     digests = []
     for seed in (0, 0, 1):
         torch.manual_seed(seed + 100)  # what was drawn before must not matter
-        strategy = learn(made(kind, seed=seed), lessons, ["obj", "cnt"])
+        strategy = learn(made(kind, seed=seed), experiences, ["obj", "cnt"])
         digests.append(digest_of(strategy.network))
     assert digests[0] == digests[1] != digests[2]
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from baselines.common.heads import head_for
-from baselines.common.trunk import Plan, observed
+from baselines.common.trunk import NetworkPlan, observed
 from baselines.options import PnnOptions
 from baselines.pnn import Lateral, LateralLayer, ProgressiveColumns, ProgressiveNetwork, Wiring
 from pmn_cl.errors import UserError
@@ -27,7 +27,13 @@ from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.sizes import Sizes, WorldShape
 from pmn_cl.modules.task_module import digest_of
 from pmn_cl.strategy.avalanche import import_avalanche
-from pmn_cl.tasks import base as t
+from pmn_cl.tasks.answers import AnswerTask
+from pmn_cl.tasks.attributes import AttributeTask
+from pmn_cl.tasks.base import Task
+from pmn_cl.tasks.captions import CaptionTask
+from pmn_cl.tasks.counts import CountTask
+from pmn_cl.tasks.objects import ObjectTask
+from pmn_cl.tasks.relations import RelationTask
 
 import_avalanche()
 
@@ -36,15 +42,15 @@ from avalanche.models.dynamic_modules import avalanche_model_adaptation  # noqa:
 from avalanche.models.pnn import PNN  # noqa: E402
 from avalanche.training.plugins import SupervisedPlugin  # noqa: E402
 
-Lessons = dict[str, dict[str, Any]]
+Experiences = dict[str, dict[str, Any]]
 TASKS = ["obj", "att", "rel", "cap", "cnt", "vqa"]
-KINDS: dict[str, t.Task] = {
-    "obj": t.ObjectTask(),
-    "att": t.AttributeTask(),
-    "rel": t.RelationTask(),
-    "cap": t.CaptionTask(),
-    "cnt": t.CountTask(),
-    "vqa": t.AnswerTask(),
+KINDS: dict[str, Task] = {
+    "obj": ObjectTask(),
+    "att": AttributeTask(),
+    "rel": RelationTask(),
+    "cap": CaptionTask(),
+    "cnt": CountTask(),
+    "vqa": AnswerTask(),
 }
 NAMES = {
     "objects": ["none", "cat", "dog"],
@@ -58,20 +64,20 @@ NAMES = {
 }
 REGION, WIDTH, ATTENTION = 5, 6, 3
 SIZES = Sizes(hidden=4, attention=ATTENTION, caption=4, word=2, terminal=4)
-PLAN = Plan(WorldShape(REGION, NAMES), SIZES, WIDTH, ATTENTION)
+PLAN = NetworkPlan(WorldShape(REGION, NAMES), SIZES, WIDTH, ATTENTION)
 B, N = 7, 4
 
 
-def network_of(tasks: list[t.Task], wiring: Wiring | None = None) -> ProgressiveNetwork:
+def network_of(tasks: list[Task], wiring: Wiring | None = None) -> ProgressiveNetwork:
     torch.manual_seed(0)
     network = ProgressiveNetwork(PLAN, wiring)
     for label, task in enumerate(tasks):
-        lesson: Any = SimpleNamespace(task=task, task_label=label)
-        network.add(lesson)
+        experience: Any = SimpleNamespace(task=task, task_label=label)
+        network.add(experience)
     return network
 
 
-def batch_for(task: t.Task, seed: int = 1) -> dict[str, Tensor]:
+def batch_for(task: Task, seed: int = 1) -> dict[str, Tensor]:
     """Samples that carry the query of one task, and no other."""
     torch.manual_seed(seed)
     corner = torch.rand(B, N, 2) / 2
@@ -170,7 +176,7 @@ def lateral_by_hand(weights: Mapping[str, Tensor], name: str, heard: list[Tensor
 def test_three_columns_over_regions_are_the_equations_written_out() -> None:
     """The head is the next layer: its W h + U σ(V · α ⊙ h), where U is the head's W times ours."""
 
-    class Again(t.ObjectTask):
+    class Again(ObjectTask):
         name = "again"
 
     network = network_of([KINDS["obj"], KINDS["att"], Again()], Wiring(alpha=0.7))
@@ -212,7 +218,7 @@ def test_a_fused_vector_is_heard_where_its_query_is_asked() -> None:
 
 
 def test_a_second_relation_hears_the_first_and_captions() -> None:
-    class Again(t.RelationTask):
+    class Again(RelationTask):
         name = "again"
 
     network = network_of([KINDS["rel"], KINDS["vqa"], KINDS["cap"], Again()])
@@ -322,7 +328,7 @@ def test_how_many_parameters_a_column_has(adapters: bool) -> None:
 
 
 def test_parameters_grow_with_the_square_of_the_tasks() -> None:
-    numbered = [type(f"Task{i}", (t.AnswerTask,), {"name": f"vqa{i}"})() for i in range(6)]
+    numbered = [type(f"Task{i}", (AnswerTask,), {"name": f"vqa{i}"})() for i in range(6)]
     totals = [size(network_of(numbered[:n])) for n in range(1, 7)]
     # One column more is an α and a square of V more, in each of three laterals; the first
     # lateral is not counted, as it also brings U.
@@ -333,7 +339,7 @@ def test_parameters_grow_with_the_square_of_the_tasks() -> None:
 
 
 @pytest.fixture(scope="module")
-def lessons(open_stream: Callable[..., Lessons]) -> Lessons:
+def experiences(open_stream: Callable[..., Experiences]) -> Experiences:
     return open_stream(TASKS, fraction=20)
 
 
@@ -343,38 +349,38 @@ def pnn(seed: int = 0, plugins: tuple[Any, ...] = (), **options: Any) -> Progres
     return ProgressiveColumns(options=PnnOptions.model_validate(chosen), seed=seed, plugins=plugins)
 
 
-def learn(strategy: ProgressiveColumns, lessons: Lessons, *tasks: str) -> None:
+def learn(strategy: ProgressiveColumns, experiences: Experiences, *tasks: str) -> None:
     for task in tasks:
-        strategy.learn(lessons["train"][task], lessons["val"][task])
+        strategy.learn(experiences["train"][task], experiences["val"][task])
 
 
 @pytest.mark.parametrize("adapters", [True, False])
 def test_evaluating_the_whole_stream_after_every_task_changes_nothing(
-    lessons: Lessons, adapters: bool
+    experiences: Experiences, adapters: bool
 ) -> None:
     watched, alone = pnn(adapters=adapters), pnn(adapters=adapters)
     with pytest.raises(UserError, match="'obj' was not learned; learned: none"):
-        watched.predict(lessons["val"]["obj"])
+        watched.predict(experiences["val"]["obj"])
     first: dict[str, Any] = {}
     scores: dict[str, float] = {}
     for place, task in enumerate(TASKS):
-        learn(watched, lessons, task)
-        learn(alone, lessons, task)
+        learn(watched, experiences, task)
+        learn(alone, experiences, task)
         before = digest_of(watched.model)
         for seen in TASKS[: place + 1]:
-            lesson = lessons["val"][seen]
-            predictions = watched.predict(lesson)
+            experience = experiences["val"][seen]
+            predictions = watched.predict(experience)
             assert np.array_equal(predictions, first.setdefault(seen, predictions))
-            samples = lesson.samples
-            found = lesson.task.score(predictions, samples.columns, samples.store.names)
-            score = found[lesson.task.metric]
+            samples = experience.samples
+            found = experience.task.score(predictions, samples.columns, samples.store.names)
+            score = found[experience.task.metric]
             assert scores.setdefault(seen, score) - score == 0  # forgetting
-            watched.eval(lesson)  # as Avalanche's users do
+            watched.eval(experience)  # as Avalanche's users do
         for unseen in TASKS[place + 1 :]:
             with pytest.raises(UserError, match=f"'{unseen}' was not learned; learned: obj"):
-                watched.predict(lessons["val"][unseen])
+                watched.predict(experiences["val"][unseen])
             with pytest.raises(UserError, match=f"'{unseen}' was not learned"):
-                watched.eval(lessons["val"][unseen])
+                watched.eval(experiences["val"][unseen])
         assert list(watched.network.columns) == TASKS[: place + 1]
         assert digest_of(watched.model) == before
     assert digest_of(watched.model) == digest_of(alone.model)
@@ -405,56 +411,58 @@ class Watch(SupervisedPlugin):
         self.changed.append({name for name in now if now[name] != self.digests[name]})
 
 
-def test_a_task_changes_its_own_column_alone(lessons: Lessons) -> None:
+def test_a_task_changes_its_own_column_alone(experiences: Experiences) -> None:
     watch = Watch()
     strategy = pnn(plugins=(watch,))
-    learn(strategy, lessons, *TASKS)
+    learn(strategy, experiences, *TASKS)
     assert watch.learning == watch.changed == [{task} for task in TASKS]
     for task in TASKS:
-        assert strategy.learning(lessons["train"][task]) is strategy.network[task]
+        assert strategy.learning(experiences["train"][task]) is strategy.network[task]
     total, trainable = strategy.parameter_count()
     assert total == size(strategy.model)
     assert trainable == size(strategy.network["vqa"])
     assert not any(p.requires_grad for p in strategy.model.parameters())
 
 
-def test_a_task_learned_twice_stays_as_it_was(lessons: Lessons) -> None:
+def test_a_task_learned_twice_stays_as_it_was(experiences: Experiences) -> None:
     strategy = pnn()
-    learn(strategy, lessons, "obj", "att")
+    learn(strategy, experiences, "obj", "att")
     before = digest_of(strategy.model)
-    learn(strategy, lessons, "obj")
+    learn(strategy, experiences, "obj")
     assert digest_of(strategy.model) == before
 
 
-def test_the_same_seed_gives_the_same_weights_and_another_does_not(lessons: Lessons) -> None:
+def test_the_same_seed_gives_the_same_weights_and_another_does_not(
+    experiences: Experiences,
+) -> None:
     digests = []
     for seed in (0, 0, 1):
         torch.manual_seed(seed + 100)  # what was drawn before must not matter
         strategy = pnn(seed)
-        learn(strategy, lessons, "obj", "rel")
+        learn(strategy, experiences, "obj", "rel")
         digests.append([digest_of(strategy.network[task]) for task in ("obj", "rel")])
     assert digests[0] == digests[1]
     assert all(a != b for a, b in zip(digests[0], digests[2], strict=True))
 
 
-def test_what_is_saved_is_loaded(lessons: Lessons, tmp_path: Path) -> None:
+def test_what_is_saved_is_loaded(experiences: Experiences, tmp_path: Path) -> None:
     strategy, again = pnn(), pnn(seed=5)
-    learn(strategy, lessons, *TASKS)
+    learn(strategy, experiences, *TASKS)
     strategy.save(tmp_path)
-    again.load(tmp_path, list(lessons["train"].values()))
+    again.load(tmp_path, list(experiences["train"].values()))
     assert digest_of(again.model) == digest_of(strategy.model)
     assert again.parameter_count() == strategy.parameter_count()
     assert all(again.network[task].frozen for task in TASKS)
     for task in TASKS:
-        lesson = lessons["val"][task]
-        assert np.array_equal(again.predict(lesson), strategy.predict(lesson))
+        experience = experiences["val"][task]
+        assert np.array_equal(again.predict(experience), strategy.predict(experience))
     with pytest.raises(UserError, match="does not fit this strategy's options"):
-        pnn(adapters=False).load(tmp_path, list(lessons["train"].values()))
+        pnn(adapters=False).load(tmp_path, list(experiences["train"].values()))
 
 
-def test_options_reach_the_columns(lessons: Lessons) -> None:
+def test_options_reach_the_columns(experiences: Experiences) -> None:
     strategy = pnn(alpha=0.25)
-    strategy.build([lessons["train"]["obj"], lessons["train"]["att"]])
+    strategy.build([experiences["train"]["obj"], experiences["train"]["att"]])
     assert strategy.network["att"].regions.alpha.tolist() == [0.25]
     for wrong in ({"alpha": 0.0}, {"adapters": 1}, {"adapter": True}):
         with pytest.raises(ValidationError, match=next(iter(wrong))):

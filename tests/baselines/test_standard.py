@@ -21,7 +21,7 @@ from baselines.standard.plugged import Plugin
 from baselines.standard.regularised import Ewc, Mas, Si
 from baselines.standard.rehearsal import Agem, Replay
 from benchmarks.avalanche_stream import collate, make_benchmark
-from benchmarks.stream import Experience, Stream
+from benchmarks.stream import Stream, StreamTask
 from pmn_cl.data.loader import BatchLoader
 from pmn_cl.data.samples import Samples
 from pmn_cl.data.store import StoreWriter
@@ -39,7 +39,7 @@ from avalanche.training.plugins import SupervisedPlugin  # noqa: E402
 from avalanche.training.supervised import EWC, Naive  # noqa: E402
 from avalanche.training.supervised import Replay as AvalancheReplay  # noqa: E402
 
-Lessons = dict[str, dict[str, Any]]
+Experiences = dict[str, dict[str, Any]]
 EPOCHS_OF = {"obj": 4, "att": 2, "rel": 1}
 TASKS = list(EPOCHS_OF)
 REGULARISED: list[Any] = [Ewc, Si, Mas]
@@ -48,7 +48,7 @@ STRONG = {Ewc: 1e6, Si: 1e5, Mas: 100.0}
 
 
 @pytest.fixture(scope="module")
-def lessons(open_stream: Callable[..., Lessons]) -> Lessons:
+def experiences(open_stream: Callable[..., Experiences]) -> Experiences:
     return open_stream(["obj", "att", {"task": "rel", "fraction": 15.0}])
 
 
@@ -62,9 +62,9 @@ def make(
     return kind(options=chosen, seed=seed, budget=budget, plugins=plugins)
 
 
-def learn(strategy: Any, lessons: Lessons, tasks: list[str] = TASKS) -> Any:
+def learn(strategy: Any, experiences: Experiences, tasks: list[str] = TASKS) -> Any:
     for task in tasks:
-        strategy.learn(lessons["train"][task], lessons["val"][task])
+        strategy.learn(experiences["train"][task], experiences["val"][task])
     return strategy
 
 
@@ -86,19 +86,19 @@ class Watch(SupervisedPlugin):
 
 @pytest.mark.parametrize("kind", REGULARISED)
 def test_a_penalty_is_zero_for_the_first_task_and_above_zero_for_every_other(
-    lessons: Lessons, kind: Any
+    experiences: Experiences, kind: Any
 ) -> None:
     watch = Watch(lambda strategy: strategy.penalty())
     strategy = make(kind, plugins=[watch])
     assert strategy.penalty() == 0  # nothing was learned yet
-    learn(strategy, lessons)
+    learn(strategy, experiences)
     assert set(watch.found["obj"]) == {0.0}
     for task in ("att", "rel"):
         assert min(watch.found[task]) > 0  # each step moves weights that had become important
 
 
 @pytest.mark.parametrize("kind", REGULARISED)
-def test_the_penalty_is_what_the_loss_has_too_much(lessons: Lessons, kind: Any) -> None:
+def test_the_penalty_is_what_the_loss_has_too_much(experiences: Experiences, kind: Any) -> None:
     """What Avalanche adds, measured on its way, and all weights of the trunk take part in it."""
     extra: list[tuple[float, float]] = []
 
@@ -108,7 +108,7 @@ def test_the_penalty_is_what_the_loss_has_too_much(lessons: Lessons, kind: Any) 
             extra.append((added, strategy.penalty()))
 
     strategy = make(kind, plugins=[Measure()], strength=STRONG[kind])
-    learn(strategy, lessons, ["obj", "att"])
+    learn(strategy, experiences, ["obj", "att"])
     added, told = np.array(extra).T
     assert told.max() > 1e-3
     assert added == pytest.approx(told, abs=1e-5)
@@ -116,10 +116,10 @@ def test_the_penalty_is_what_the_loss_has_too_much(lessons: Lessons, kind: Any) 
 
 @pytest.mark.parametrize("kind", REGULARISED)
 def test_without_strength_it_is_plain_hard_sharing_and_with_much_it_forgets_less(
-    lessons: Lessons, kind: Any
+    experiences: Experiences, kind: Any
 ) -> None:
     plain, none, much = (
-        learn(strategy, lessons, ["obj", "att"])
+        learn(strategy, experiences, ["obj", "att"])
         for strategy in (
             make(HardSharing),
             make(kind, strength=0),
@@ -127,14 +127,14 @@ def test_without_strength_it_is_plain_hard_sharing_and_with_much_it_forgets_less
         )
     )
     assert none.digest() == plain.digest()
-    old, kept = (strategy.score(lessons["test"]["obj"])["top1"] for strategy in (plain, much))
+    old, kept = (strategy.score(experiences["test"]["obj"])["top1"] for strategy in (plain, much))
     assert kept > old + 0.02
-    new, held = (strategy.score(lessons["test"]["att"])["map"] for strategy in (plain, much))
+    new, held = (strategy.score(experiences["test"]["att"])["map"] for strategy in (plain, much))
     assert held < new  # which it pays for with what it learns
 
 
-def batches(lesson: Any, size: int) -> Iterator[tuple[Any, Any]]:
-    yield from BatchLoader(lesson.batches, size, shuffle=False)
+def batches(experience: Any, size: int) -> Iterator[tuple[Any, Any]]:
+    yield from BatchLoader(experience.batches, size, shuffle=False)
 
 
 def gradients(loss: Tensor, network: nn.Module) -> dict[str, Tensor]:
@@ -145,16 +145,16 @@ def gradients(loss: Tensor, network: nn.Module) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_importances_of_ewc_and_mas_are_those_of_a_calculation_by_hand(
-    lessons: Lessons, task: str
+    experiences: Experiences, task: str
 ) -> None:
-    lesson = lessons["train"][task]
+    experience = experiences["train"][task]
     ewc, mas = (make(kind) for kind in (Ewc, Mas))
     for strategy in (ewc, mas):
-        strategy.train(lesson)
+        strategy.train(experience)
     squares: dict[str, list[Tensor]] = {}
     sizes: dict[str, list[Tensor]] = {}
-    for x, y in batches(lesson, ewc.train_mb_size):
-        loss = lesson.task.loss(ewc.model(x, task, teacher=y), y)
+    for x, y in batches(experience, ewc.train_mb_size):
+        loss = experience.task.loss(ewc.model(x, task, teacher=y), y)
         for name, gradient in gradients(loss, ewc.model).items():
             squares.setdefault(name, []).append(gradient**2)
         norms = (mas.model(x, task, teacher=y) ** 2).sum() / len(x)  # mean over samples
@@ -169,7 +169,9 @@ def test_importances_of_ewc_and_mas_are_those_of_a_calculation_by_hand(
         assert by_hand["trunk.first.weight"][0].max() > 0
 
 
-def test_importances_of_si_add_up_how_the_loss_fell_along_the_path(lessons: Lessons) -> None:
+def test_importances_of_si_add_up_how_the_loss_fell_along_the_path(
+    experiences: Experiences,
+) -> None:
     """Zenke et al., eq. 5: Ω = Σ −g·Δθ / (Δ² + ξ), here within 0 … 0.001."""
     before, path = {}, {}
 
@@ -186,7 +188,7 @@ def test_importances_of_si_add_up_how_the_loss_fell_along_the_path(lessons: Less
                 path[name] = path.get(name, 0) + step
 
     strategy = make(Si, plugins=[Path()])
-    strategy.train(lessons["train"]["obj"])
+    strategy.train(experiences["train"]["obj"])
     found = strategy.plugin.ewc_data[1]
     for name, weight in strategy.model.named_parameters():
         moved = (weight.detach() - before[name]) ** 2
@@ -195,7 +197,9 @@ def test_importances_of_si_add_up_how_the_loss_fell_along_the_path(lessons: Less
     assert found["trunk.first.weight"].data.max() > 0
 
 
-def test_weights_that_made_the_loss_rise_have_no_importance_for_si(lessons: Lessons) -> None:
+def test_weights_that_made_the_loss_rise_have_no_importance_for_si(
+    experiences: Experiences,
+) -> None:
     class Backwards(SupervisedPlugin):
         def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
             for path in strategy.plugin.syn_data["trajectory"].values():
@@ -203,24 +207,24 @@ def test_weights_that_made_the_loss_rise_have_no_importance_for_si(lessons: Less
 
     strategy = make(Si)
     strategy.plugins.insert(0, Backwards())
-    strategy.train(lessons["train"]["obj"])
+    strategy.train(experiences["train"]["obj"])
     importances = torch.cat([known.data for known in strategy.plugin.ewc_data[1].values()])
     assert (importances == 0).all()  # less than none would reward forgetting
 
 
-def test_avalanches_own_si_does_nothing_on_a_cpu(lessons: Lessons) -> None:
+def test_avalanches_own_si_does_nothing_on_a_cpu(experiences: Experiences) -> None:
     """Why ``Si`` does not take it as it is; if this fails, Avalanche has mended it."""
     theirs = avalanche_plugins.SynapticIntelligencePlugin(si_lambda=1e9)
     alone, with_it = make(HardSharing), make(HardSharing, plugins=[theirs])
     for strategy in (alone, with_it):
-        learn(strategy, lessons, ["obj", "att"])
+        learn(strategy, experiences, ["obj", "att"])
     assert alone.digest() == with_it.digest()
 
 
 # Memories.
 
 
-def test_agem_projects_what_opposes_the_memory_and_nothing_else(lessons: Lessons) -> None:
+def test_agem_projects_what_opposes_the_memory_and_nothing_else(experiences: Experiences) -> None:
     dots: dict[str, list[tuple[float, float]]] = {"before": [], "after": []}
 
     def gradient(model: nn.Module) -> Tensor:
@@ -246,9 +250,9 @@ def test_agem_projects_what_opposes_the_memory_and_nothing_else(lessons: Lessons
 
     strategy = make(Agem, plugins=[Look("after")], sample_size=32)
     strategy.plugins.insert(0, Look("before"))
-    learn(strategy, lessons, ["obj"])
+    learn(strategy, experiences, ["obj"])
     assert strategy.projections == 0
-    learn(strategy, lessons, ["att", "rel"])
+    learn(strategy, experiences, ["att", "rel"])
     before, after = (np.array(dots[when])[:, 0] for when in ("before", "after"))
     opposed = before < 0
     assert 0 < strategy.projections == opposed.sum() < len(before)
@@ -257,7 +261,7 @@ def test_agem_projects_what_opposes_the_memory_and_nothing_else(lessons: Lessons
 
 
 def test_the_reference_gradient_is_that_of_the_mean_loss_of_the_samples_drawn(
-    lessons: Lessons,
+    experiences: Experiences,
 ) -> None:
     drawn: list[Any] = []
     found: list[tuple[Tensor, dict[str, Tensor]]] = []
@@ -272,17 +276,19 @@ def test_the_reference_gradient_is_that_of_the_mean_loss_of_the_samples_drawn(
             if strategy.experience.task.name == "rel" and not found:
                 loss = torch.zeros(())
                 for label, task in enumerate(("obj", "att")):
-                    lesson = lessons["train"][task]
+                    experience = experiences["train"][task]
                     rows = [row for other, row in drawn[-1] if other == label]
-                    asked = lesson.samples.columns["asked"][rows].sum(1)  # regions of each sample
+                    asked = experience.samples.columns["asked"][rows].sum(
+                        1
+                    )  # regions of each sample
                     for row, share in zip(rows, asked / asked.sum(), strict=True):
-                        x, y = lesson.batches[np.array([row])]
-                        one = lesson.task.loss(strategy.model(x, task), y)  # mean over regions
+                        x, y = experience.batches[np.array([row])]
+                        one = experience.task.loss(strategy.model(x, task), y)  # mean over regions
                         loss = loss + len(rows) / 16 * share * one
                 reference = strategy.plugin.reference_gradients
                 found.append((reference, gradients(loss, strategy.model)))
 
-    strategy = learn(make(Recording, plugins=[Look()], sample_size=16), lessons)
+    strategy = learn(make(Recording, plugins=[Look()], sample_size=16), experiences)
     reference, by_hand = found[0]
     assert {0, 1} <= {label for label, _ in drawn[-1]}  # of both earlier tasks
     expected = torch.cat([by_hand[name].flatten() for name, _ in strategy.model.named_parameters()])
@@ -291,13 +297,13 @@ def test_the_reference_gradient_is_that_of_the_mean_loss_of_the_samples_drawn(
 
 @pytest.mark.parametrize(("storage", "shares"), [("experience", [30, 30, 30]), ("reservoir", None)])
 def test_replay_keeps_so_many_samples_of_each_task(
-    lessons: Lessons, storage: str, shares: list[int] | None
+    experiences: Experiences, storage: str, shares: list[int] | None
 ) -> None:
-    strategy = learn(make(Replay, mem_size=90, storage=storage), lessons)
+    strategy = learn(make(Replay, mem_size=90, storage=storage), experiences)
     labels, rows = strategy.memory.T
     assert len({(label, row) for label, row in strategy.memory}) == 90  # none twice
     counts = np.bincount(labels, minlength=3)
-    sizes = np.array([len(lessons["train"][task].samples) for task in TASKS])
+    sizes = np.array([len(experiences["train"][task].samples) for task in TASKS])
     assert (rows < sizes[labels]).all()
     if shares is not None:
         assert counts.tolist() == shares
@@ -311,13 +317,13 @@ def test_replay_keeps_so_many_samples_of_each_task(
     [(Replay, {"mem_size": 50}, 50), (Agem, {"patterns_per_experience": 25}, 50)],
 )
 def test_a_memory_is_reported_in_samples_and_bytes(
-    lessons: Lessons, kind: Any, options: Any, count: int
+    experiences: Experiences, kind: Any, options: Any, count: int
 ) -> None:
     strategy = make(kind, **options)
     assert strategy.details()["memory_bytes"] == 0
-    learn(strategy, lessons, ["obj", "att"])
-    boxes = lessons["train"]["obj"].samples.columns["label"].shape[1]
-    attributes = len(lessons["train"]["obj"].samples.store.names["attributes"])
+    learn(strategy, experiences, ["obj", "att"])
+    boxes = experiences["train"]["obj"].samples.columns["label"].shape[1]
+    attributes = len(experiences["train"]["obj"].samples.store.names["attributes"])
     seen = boxes * (128 * 4 + 4 * 4 + 1) + 8 + 8  # regions, boxes, mask; scene and sample
     obj, att = boxes * (8 + 1) + 8, boxes * (attributes + 1) + 8  # target, asked; task
     told = strategy.details()
@@ -328,7 +334,9 @@ def test_a_memory_is_reported_in_samples_and_bytes(
 
 
 @pytest.mark.parametrize("kind", WITH_MEMORY)
-def test_every_step_draws_kept_samples_afresh_as_the_seed_says(lessons: Lessons, kind: Any) -> None:
+def test_every_step_draws_kept_samples_afresh_as_the_seed_says(
+    experiences: Experiences, kind: Any
+) -> None:
     class Recording(kind):  # type: ignore[misc]
         def draw(self, count: int) -> Any:
             found = super().draw(count)
@@ -338,9 +346,9 @@ def test_every_step_draws_kept_samples_afresh_as_the_seed_says(lessons: Lessons,
     runs = []
     for seed in (0, 0, 1):
         draws: list[list[int]] = []
-        strategy = learn(make(Recording, seed=seed), lessons, ["obj"])
+        strategy = learn(make(Recording, seed=seed), experiences, ["obj"])
         kept = set(strategy.memory[:, 1].tolist())
-        learn(strategy, lessons, ["att"])
+        learn(strategy, experiences, ["att"])
         runs.append(draws)
         assert all(len(set(drawn)) == len(drawn) for drawn in draws)  # none twice in a step
         seen = {row for drawn in draws for row in drawn}
@@ -349,9 +357,9 @@ def test_every_step_draws_kept_samples_afresh_as_the_seed_says(lessons: Lessons,
 
 
 @pytest.mark.parametrize("kind", WITH_MEMORY)
-def test_a_memory_changes_what_is_forgotten(lessons: Lessons, kind: Any) -> None:
-    plain, with_memory = (learn(make(k), lessons, ["obj", "att"]) for k in (HardSharing, kind))
-    test = lessons["test"]["obj"]
+def test_a_memory_changes_what_is_forgotten(experiences: Experiences, kind: Any) -> None:
+    plain, with_memory = (learn(make(k), experiences, ["obj", "att"]) for k in (HardSharing, kind))
+    test = experiences["test"]["obj"]
     assert not np.array_equal(plain.predict(test), with_memory.predict(test))
     if kind is Replay:
         assert with_memory.score(test)["top1"] > plain.score(test)["top1"] + 0.02
@@ -363,13 +371,13 @@ def test_a_memory_changes_what_is_forgotten(lessons: Lessons, kind: Any) -> None
 @pytest.mark.parametrize("kind", [*REGULARISED, *WITH_MEMORY])
 @pytest.mark.parametrize("budget", [30.0, 100.0])
 def test_every_method_learns_from_the_batches_of_plain_hard_sharing(
-    lessons: Lessons, kind: Any, budget: float
+    experiences: Experiences, kind: Any, budget: float
 ) -> None:
     orders = []
     for each in (HardSharing, kind):
         watch = Watch(lambda strategy: strategy.mb_x["sample"].tolist())
         strategy = make(each, plugins=[watch], budget=budget)
-        learn(strategy, lessons, ["obj", "att"])
+        learn(strategy, experiences, ["obj", "att"])
         orders.append(watch.found)
     assert orders[0] == orders[1]
     new = sum(len(rows) for task in orders[1].values() for rows in task)
@@ -382,12 +390,12 @@ def test_every_method_learns_from_the_batches_of_plain_hard_sharing(
 
 @pytest.mark.parametrize("kind", [*REGULARISED, *WITH_MEMORY])
 def test_a_run_that_was_cut_in_the_middle_of_a_task_goes_on_as_if_it_had_not(
-    lessons: Lessons, kind: Any
+    experiences: Experiences, kind: Any
 ) -> None:
     class CutError(Exception):
         pass
 
-    whole, cut = learn(make(kind), lessons, ["obj", "att"]), make(kind)
+    whole, cut = learn(make(kind), experiences, ["obj", "att"]), make(kind)
 
     def stop() -> None:
         if cut.clock.train_exp_counter == 1 and cut.clock.train_exp_iterations == 7:
@@ -395,13 +403,13 @@ def test_a_run_that_was_cut_in_the_middle_of_a_task_goes_on_as_if_it_had_not(
 
     cut.on_step = stop
     with pytest.raises(CutError):
-        learn(cut, lessons, ["obj", "att"])
+        learn(cut, experiences, ["obj", "att"])
     state = cut.state()
     resumed = make(kind)
-    resumed.restore(state, [lessons["train"]["obj"]])
-    learn(resumed, lessons, ["att"])
+    resumed.restore(state, [experiences["train"]["obj"]])
+    learn(resumed, experiences, ["att"])
     for strategy in (whole, resumed):
-        learn(strategy, lessons, ["rel"])
+        learn(strategy, experiences, ["rel"])
     assert resumed.digest() == whole.digest()
     assert resumed.samples_seen == whole.samples_seen
     assert resumed.details() == whole.details()
@@ -502,24 +510,24 @@ def own_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
 
 
-def test_any_plugin_can_be_named(lessons: Lessons) -> None:
+def test_any_plugin_can_be_named(experiences: Experiences) -> None:
     given = {"ewc_lambda": 1000.0}
     named = make(Plugin, plugin="avalanche.training.plugins:EWCPlugin", arguments=given)
     ours = make(Ewc, strength=1000.0)
     for strategy in (named, ours):
-        learn(strategy, lessons, ["obj", "att"])
+        learn(strategy, experiences, ["obj", "att"])
     assert named.digest() == ours.digest()  # though one reads sample by sample
     assert named.state() is None
 
 
 @pytest.mark.parametrize("budget", [20.0, 100.0])
 def test_a_plugin_with_a_loader_of_its_own_gets_the_same_steps(
-    own_plugins: None, lessons: Lessons, budget: float
+    own_plugins: None, experiences: Experiences, budget: float
 ) -> None:
     plain = make(HardSharing, budget=budget)
     own = make(Plugin, plugin="own_plugins:Shorter", arguments={"size": 8}, budget=budget)
     for strategy in (plain, own):
-        learn(strategy, lessons, ["obj", "att"])
+        learn(strategy, experiences, ["obj", "att"])
     assert own.clock.train_iterations == plain.clock.train_iterations > 3
     assert own.samples_seen == 8 * own.clock.train_iterations
 
@@ -580,15 +588,15 @@ class High(Low):
 
 
 @pytest.fixture(scope="module")
-def halves(cache: Path) -> Lessons:
+def halves(cache: Path) -> Experiences:
     store = Halves().prepare(cache)
     experiences = [
-        Experience(task, (), 100.0, {s: Samples.whole(store, s, task) for s in store.splits})
+        StreamTask(task, (), 100.0, {s: Samples.whole(store, s, task) for s in store.splits})
         for task in (Low(), High())
     ]
     benchmark = make_benchmark(Stream("halves", Halves(), store, tuple(experiences)))
     return {
-        split: {lesson.task.name: lesson for lesson in stream}
+        split: {experience.task.name: experience for experience in stream}
         for split, stream in benchmark.streams.items()
     }
 
@@ -596,14 +604,14 @@ def halves(cache: Path) -> Lessons:
 BATCH, EPOCHS, RATE = 32, 3, 0.01
 
 
-def on_halves(kind: Any, halves: Lessons, seed: int = 0, **options: Any) -> Any:
+def on_halves(kind: Any, halves: Experiences, seed: int = 0, **options: Any) -> Any:
     """A strategy of ours, its network with both heads from the start."""
     settings = {"learning_rate": RATE, "batch_size": BATCH, "epochs": EPOCHS}
     given = {"training": dict.fromkeys(HALVES, settings), "width": 16, **options}
     strategy = kind(options=kind.Options.model_validate(given), seed=seed)
     torch.manual_seed(seed)
-    for lesson in halves["train"].values():
-        strategy.prepare(lesson)
+    for experience in halves["train"].values():
+        strategy.prepare(experience)
     return strategy
 
 
@@ -629,30 +637,30 @@ class OurOrder(SupervisedPlugin):
     def __init__(self, seed: int, kept: Callable[[], Any] = list) -> None:
         super().__init__()
         self.seed, self.kept = seed, kept
-        self.lessons: list[Any] = []
+        self.experiences: list[Any] = []
 
     def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
-        lesson = strategy.experience
-        if lesson not in self.lessons:
-            self.lessons.append(lesson)
-        seed = task_seed(self.seed, lesson.task.name)
+        experience = strategy.experience
+        if experience not in self.experiences:
+            self.experiences.append(experience)
+        seed = task_seed(self.seed, experience.task.name)
         loader = BatchLoader(
-            lesson.batches, BATCH, seed=seed, epoch=strategy.clock.train_exp_epochs
+            experience.batches, BATCH, seed=seed, epoch=strategy.clock.train_exp_epochs
         )
-        strategy.dataloader = self.read(lesson, [x["sample"] for x, _ in loader])
+        strategy.dataloader = self.read(experience, [x["sample"] for x, _ in loader])
 
-    def read(self, lesson: Any, order: list[Tensor]) -> Iterator[Any]:
+    def read(self, experience: Any, order: list[Tensor]) -> Iterator[Any]:
         """Sample by sample, out of Avalanche's data sets, with what is kept after what is new."""
         for rows in order:
-            new = [lesson.dataset[int(row)] for row in rows]
-            kept = [self.lessons[label].dataset[int(row)] for label, row in self.kept()]
+            new = [experience.dataset[int(row)] for row in rows]
+            kept = [self.experiences[label].dataset[int(row)] for label, row in self.kept()]
             yield collate(new + kept)
 
     def after_training_exp(self, strategy: Any, **kwargs: Any) -> None:
         torch.manual_seed(task_seed(self.seed, f"memory of {strategy.experience.task.name}"))
 
 
-def in_avalanche(kind: Any, ours: Any, halves: Lessons, order: Any = None, **given: Any) -> Any:
+def in_avalanche(kind: Any, ours: Any, halves: Experiences, order: Any = None, **given: Any) -> Any:
     """Train a copy of our network, as it is now, by a strategy of Avalanche's."""
     model = ByTask(ours.network)
     return kind(
@@ -667,10 +675,10 @@ def in_avalanche(kind: Any, ours: Any, halves: Lessons, order: Any = None, **giv
     )
 
 
-def train_both(ours: Any, theirs: Any, halves: Lessons) -> None:
-    for lesson in halves["train"].values():
-        ours.train(lesson)
-        theirs.train(lesson, reset_optimizer_state=True)
+def train_both(ours: Any, theirs: Any, halves: Experiences) -> None:
+    for experience in halves["train"].values():
+        ours.train(experience)
+        theirs.train(experience, reset_optimizer_state=True)
 
 
 def weights(strategy: Any) -> dict[str, Tensor]:
@@ -686,7 +694,7 @@ def weights(strategy: Any) -> dict[str, Tensor]:
     ],
 )
 def test_our_loop_gives_the_weights_of_avalanches_own_bit_for_bit(
-    halves: Lessons, ours: Any, options: Any, theirs: Any, given: Any
+    halves: Experiences, ours: Any, options: Any, theirs: Any, given: Any
 ) -> None:
     mine = on_halves(ours, halves, **options)
     start = copy.deepcopy(weights(mine))
@@ -697,12 +705,14 @@ def test_our_loop_gives_the_weights_of_avalanches_own_bit_for_bit(
     assert all(torch.equal(found[name], expected[name]) for name in found)
     assert any(not torch.equal(found[name], start[name]) for name in found)
     plain = on_halves(HardSharing, halves)
-    for lesson in halves["train"].values():
-        plain.train(lesson)
+    for experience in halves["train"].values():
+        plain.train(experience)
     assert (plain.digest() == mine.digest()) == (ours is HardSharing)
 
 
-def test_replay_gives_the_weights_of_avalanches_own_on_the_same_samples(halves: Lessons) -> None:
+def test_replay_gives_the_weights_of_avalanches_own_on_the_same_samples(
+    halves: Experiences,
+) -> None:
     """Avalanche's strategy keeps by itself what ours keeps, and learns from mixed batches."""
     draws: list[Any] = []
 
@@ -725,15 +735,15 @@ def test_replay_gives_the_weights_of_avalanches_own_on_the_same_samples(halves: 
         torch.testing.assert_close(value, expected[name], rtol=1e-3, atol=1e-4)
 
 
-def accuracy(strategy: Any, lesson: Any) -> float:
-    x, y, _ = collate([lesson.dataset[i] for i in range(len(lesson.dataset))])
+def accuracy(strategy: Any, experience: Any) -> float:
+    x, y, _ = collate([experience.dataset[i] for i in range(len(experience.dataset))])
     with torch.no_grad():
         right = strategy.model.eval()(x).argmax(1) == y["label"]
     return float(right.float().mean())
 
 
 def test_replay_agrees_with_avalanches_own_loader_within_the_noise_of_seeds(
-    halves: Lessons,
+    halves: Experiences,
 ) -> None:
     old = halves["test"]["low"]
     found: dict[str, list[float]] = {"plain": [], "ours": [], "theirs": []}
@@ -741,8 +751,8 @@ def test_replay_agrees_with_avalanches_own_loader_within_the_noise_of_seeds(
         mine, plain = (on_halves(kind, halves, seed) for kind in (Replay, HardSharing))
         theirs = in_avalanche(AvalancheReplay, mine, halves, mem_size=1000)
         train_both(mine, theirs, halves)
-        for lesson in halves["train"].values():
-            plain.train(lesson)
+        for experience in halves["train"].values():
+            plain.train(experience)
         found["ours"].append(mine.score(old)["accuracy"])
         found["theirs"].append(accuracy(theirs, old))
         found["plain"].append(plain.score(old)["accuracy"])

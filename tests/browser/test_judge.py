@@ -15,7 +15,7 @@ from made_rounds import made_round, models
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from pmn_cl.cli.main import main
-from pmn_cl.human_eval.preparation import Plan, make_round, who_is_right, write_folder
+from pmn_cl.human_eval.preparation import RoundPlan, make_round, who_is_right, write_folder
 from pmn_cl.human_eval.rounds import Round
 from pmn_cl.human_eval.sheets import Saved, collect
 
@@ -176,7 +176,7 @@ def test_hostile_texts_are_shown_as_text(
             ]
 
         model.explain = hostile  # type: ignore[method-assign]
-    plan = Plan(tmp_path, "<script>", '"run"', questions=8)
+    plan = RoundPlan(tmp_path, "<script>", '"run"', questions=8)
     key = make_round(plan, who_is_right(ours, theirs, "test"), ours, theirs, quiet)
     [path, *_] = write_folder(key, tmp_path / "round", ours, quiet)
     page, wrong = open_page(context, path)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from pmn_cl.explaining.records.explanation import Call, Explanation, Said, Step
+from pmn_cl.explaining.records.explanation import CallRecord, Explanation, Said, Step
 
 BOXES = [(0.0, 0.0, 0.2, 0.2), (0.5, 0.5, 0.7, 0.7), (0.5, 0.5, 0.7, 0.72)]  # the last two overlap
 REGIONS = ["red seven", "green two", "green two"]
 
 
-def call(number: int, callee: str, step: int, gate: float | None, **said: Any) -> Call:
+def call(number: int, callee: str, step: int, gate: float | None, **said: Any) -> CallRecord:
     given = {"depth": 0, "caller": "vqa", "query": Said(), "reply": Said(), **said}
-    return Call(number=number, callee=callee, step=step, gate=gate, **given)
+    return CallRecord(number=number, callee=callee, step=step, gate=gate, **given)
 
 
-def asking(step: int, gate: float, number: int = 2) -> Call:
+def asking(step: int, gate: float, number: int = 2) -> CallRecord:
     return call(
         number,
         "rel",

@@ -8,8 +8,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pmn_cl.explaining.records.explanation import ATTEND, RELATION, Call, Explanation, Said, Step
-from pmn_cl.human_eval.preparation import Plan, make_round, who_is_right
+from pmn_cl.explaining.records.explanation import (
+    ATTEND,
+    RELATION,
+    CallRecord,
+    Explanation,
+    Said,
+    Step,
+)
+from pmn_cl.human_eval.preparation import RoundPlan, make_round, who_is_right
 from pmn_cl.human_eval.rounds import Round
 from pmn_cl.human_eval.sheets import FORMAT, Marks, Saved
 
@@ -44,7 +51,7 @@ class MadeModel:
             )
             reply = Said(boxes=looks[RELATION])
             calls = [
-                Call(
+                CallRecord(
                     **{"number": 1, "depth": 0, "caller": "vqa", "callee": RELATION, "step": 1},
                     **{"gate": 0.7, "query": asked, "reply": reply},
                 )
@@ -72,7 +79,7 @@ def models(count: int, questions: Sequence[str] = ()) -> tuple[MadeModel, MadeMo
 
 def made_round(folder: Path, count: int = 40, population: int = 100, **changes: object) -> Round:
     """A round of so many questions, drawn from a population."""
-    plan = Plan(folder, "pmn-0", "independent-0", questions=count, **changes)  # type: ignore[arg-type]
+    plan = RoundPlan(folder, "pmn-0", "independent-0", questions=count, **changes)  # type: ignore[arg-type]
     ours, theirs = models(population)
     groups = who_is_right(ours, theirs, plan.split)
     return make_round(plan, groups, ours, theirs, lambda done, total: None)

@@ -13,14 +13,15 @@ import numpy as np
 from pydantic import Field
 
 from pmn_cl.data.store import StoreWriter
-from pmn_cl.data.world import Options, Progress, World
+from pmn_cl.data.world import World, WorldOptions
+from pmn_cl.progress import ProgressCallback
 from pmn_cl.tasks.base import Columns, Names, Task
 from pmn_cl.tasks.metrics import accuracy
 
 MOST_MARKS = 5
 
 
-class MarkOptions(Options):
+class MarkOptions(WorldOptions):
     seed: int = 0
     scenes: int = Field(40, ge=1)
 
@@ -30,7 +31,7 @@ class MarkWorld(World):
     summary = "scenes of one to five marks"
     Options = MarkOptions
 
-    def write(self, store: StoreWriter, progress: Progress) -> None:
+    def write(self, store: StoreWriter, progress: ProgressCallback) -> None:
         rows = self.options.scenes
         for number, split in enumerate(("train", "val", "test")):
             rng = np.random.default_rng([self.options.seed, number])

@@ -10,7 +10,7 @@ import pytest
 from made_explanations import baseline, call, relational
 
 from pmn_cl.explaining.records.explanation import Explanation, Said
-from reports.explanation import Shown, answers, as_page, as_text, lines, marks
+from reports.explanation import ExplanationView, answers, as_page, as_text, lines, marks
 
 SCENE = np.full((40, 40, 3), 200, dtype=np.uint8)
 NASTY = {
@@ -49,7 +49,7 @@ class Reader(HTMLParser):
 
 
 def page_of(ours: Explanation, theirs: Explanation | None = None) -> Reader:
-    return Reader(as_page([Shown(ours, theirs, SCENE)]))
+    return Reader(as_page([ExplanationView(ours, theirs, SCENE)]))
 
 
 def nasty(text: str) -> Explanation:

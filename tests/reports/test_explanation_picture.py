@@ -15,7 +15,7 @@ from matplotlib.image import imread
 
 from pmn_cl.errors import UserError
 from pmn_cl.explaining.records.explanation import Explanation, Said
-from reports.explanation import Shown
+from reports.explanation import ExplanationView
 from reports.explanation_picture import draw, make_figure
 
 SCENE = np.full((40, 40, 3), 200, dtype=np.uint8)
@@ -49,7 +49,7 @@ def nasty(text: str) -> Explanation:
 
 
 def test_all_parts_are_on_the_picture() -> None:
-    found = " ".join(written(make_figure(Shown(relational(), baseline(), SCENE))))
+    found = " ".join(written(make_figure(ExplanationView(relational(), baseline(), SCENE))))
     for expected in (
         "what colour is the symbol left of the red seven?",
         "look 1: 0.81, 2: 0.81 · box 1",
@@ -71,7 +71,7 @@ def test_all_parts_are_on_the_picture() -> None:
 
 
 def test_without_a_baseline_there_is_nothing_of_it() -> None:
-    found = " ".join(written(make_figure(Shown(relational(), None, SCENE))))
+    found = " ".join(written(make_figure(ExplanationView(relational(), None, SCENE))))
     assert "independent" not in found
 
 
@@ -80,14 +80,14 @@ def test_another_trace_is_another_picture() -> None:
         s.model_copy(update={"gates": {**s.gates, "rel": 0.1, "Ω": 0.9}})
         for s in relational().steps
     ]
-    found = " ".join(written(make_figure(Shown(relational(steps=steps), None, SCENE))))
+    found = " ".join(written(make_figure(ExplanationView(relational(steps=steps), None, SCENE))))
     assert "asked 0.90" not in found
     assert "I looked at the red seven" in found
 
 
 @pytest.mark.parametrize("text", NASTY, ids=["script", "right to left", "long", "lines"])
 def test_nothing_leaves_the_picture_whatever_the_words(text: str) -> None:
-    figure = make_figure(Shown(nasty(text), nasty(text), SCENE))
+    figure = make_figure(ExplanationView(nasty(text), nasty(text), SCENE))
     boxes, page = extents(figure)
     for box in boxes:
         assert box.x0 >= -1 and box.x1 <= page.x1 + 1
@@ -96,7 +96,7 @@ def test_nothing_leaves_the_picture_whatever_the_words(text: str) -> None:
 
 
 def test_labels_do_not_cover_each_other() -> None:
-    figure = make_figure(Shown(relational(), None, SCENE))
+    figure = make_figure(ExplanationView(relational(), None, SCENE))
     boxes, _ = extents(figure)
     labels = [
         box
@@ -109,7 +109,7 @@ def test_labels_do_not_cover_each_other() -> None:
 
 
 def test_files_are_what_their_names_say(tmp_path: Path) -> None:
-    shown = Shown(nasty(NASTY[0]), baseline(), SCENE)
+    shown = ExplanationView(nasty(NASTY[0]), baseline(), SCENE)
     draw(shown, tmp_path / "a.png")
     draw(shown, tmp_path / "a.svg")
     assert imread(tmp_path / "a.png").shape[1] == 2800

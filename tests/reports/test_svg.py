@@ -20,10 +20,10 @@ from reports.svg import (
     SHADES,
     Axis,
     DotRow,
-    Look,
-    Panel,
+    PlotPanel,
     Point,
     Series,
+    SeriesStyle,
     _apart,
     dots,
     heat,
@@ -38,17 +38,17 @@ numbers = st.floats(-1e6, 1e6).filter(lambda v: v == 0 or abs(v) > 1e-6)
 anything = st.one_of(st.floats(), st.sampled_from([0.0, 1.0, -1.0]))
 
 
-def parsed(panel: Panel) -> ElementTree.Element:
+def parsed(panel: PlotPanel) -> ElementTree.Element:
     text = str(panel.svg("p")).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
     return ElementTree.fromstring(text)
 
 
-def texts(panel: Panel) -> list[str]:
+def texts(panel: PlotPanel) -> list[str]:
     return ["".join(element.itertext()) for element in parsed(panel).iter(f"{SPACE}text")]
 
 
 def one(y: float, **more: float) -> list[Series]:
-    return [Series(Look(0, "pmn"), [Point(y, **more)])]
+    return [Series(SeriesStyle(0, "pmn"), [Point(y, **more)])]
 
 
 def test_an_axis_has_a_margin_of_a_twentieth_on_both_sides() -> None:
@@ -100,14 +100,17 @@ def test_short_numbers() -> None:
 
 
 def test_looks_differ_in_more_than_colour() -> None:
-    looks = [Look(n, "") for n in range(64)]
+    looks = [SeriesStyle(n, "") for n in range(64)]
     assert len({(look.colour, look.marker) for look in looks}) == 64
     assert len({look.marker for look in looks[:8]}) == 8
     assert len({look.dashes for look in looks[:4]}) == 4
 
 
 def test_an_interval_is_drawn_from_end_to_end() -> None:
-    rows = [DotRow(Look(0, "a"), [Point(0.0, -1.0, 1.0)]), DotRow(Look(1, "b"), [Point(4.0)])]
+    rows = [
+        DotRow(SeriesStyle(0, "a"), [Point(0.0, -1.0, 1.0)]),
+        DotRow(SeriesStyle(1, "b"), [Point(4.0)]),
+    ]
     panel = dots("t", "d", rows, x_label="x")
     x = Axis([0, 4, -1, 1], 138, 322)
     [bar] = [p for p in parsed(panel).iter(f"{SPACE}path") if p.get("class") == "bar c0"]
@@ -117,14 +120,14 @@ def test_an_interval_is_drawn_from_end_to_end() -> None:
 
 @pytest.mark.parametrize("name", [*RUNGS, "hard_sharing_cumulative matched"])
 def test_a_name_before_a_row_has_room(name: str) -> None:
-    panel = dots("t", "d", [DotRow(Look(0, name), [Point(0.1)])], x_label="x")
+    panel = dots("t", "d", [DotRow(SeriesStyle(0, name), [Point(0.1)])], x_label="x")
     [text] = [t for t in parsed(panel).iter(f"{SPACE}text") if t.text == name]  # all of it
     wide = ImageFont.truetype(findfont("DejaVu Sans"), 11)  # wider than what most systems have
     assert text.get("text-anchor") == "end" and wide.getlength(name) <= float(text.get("x", 0))
 
 
 def test_the_second_value_of_a_row_is_hollow() -> None:
-    panel = dots("t", "d", [DotRow(Look(2, "a"), [Point(0.1), Point(0.3)])], x_label="x")
+    panel = dots("t", "d", [DotRow(SeriesStyle(2, "a"), [Point(0.1), Point(0.3)])], x_label="x")
     marks = [p.get("class") for p in parsed(panel).iter(f"{SPACE}path")]
     assert marks.count("mark c2") == 1 and marks.count("hollow c2") == 1
 
@@ -132,7 +135,7 @@ def test_the_second_value_of_a_row_is_hollow() -> None:
 def test_many_lines_are_drawn_without_their_intervals() -> None:
     def bands(count: int) -> int:
         points = [Point(0.1, 0.0, 0.2, 0), Point(0.2, 0.1, 0.3, 1)]
-        series = [Series(Look(n, str(n)), points) for n in range(count)]
+        series = [Series(SeriesStyle(n, str(n)), points) for n in range(count)]
         return lines("t", "d", series, x_label="x", y_label="y", band=True).body.count('"band')
 
     assert bands(10) == 10
@@ -152,11 +155,11 @@ def test_shades_go_from_first_to_last() -> None:
 
 @pytest.mark.parametrize("name", NASTY.values(), ids=NASTY)
 def test_names_stay_text(name: str) -> None:
-    series = [Series(Look(0, name), [Point(0.1, x=1.0), Point(0.2, x=2.0)])]
+    series = [Series(SeriesStyle(0, name), [Point(0.1, x=1.0), Point(0.2, x=2.0)])]
     drawn = [
         lines(name, name, series, x_label=name, y_label=name, names=[name, name, name]),
         scatter(name, name, series, x_label=name, y_label=name),
-        dots(name, name, [DotRow(Look(0, name), [Point(0.1)])], x_label=name),
+        dots(name, name, [DotRow(SeriesStyle(0, name), [Point(0.1)])], x_label=name),
         heat(name, name, [name], [name], [[0.1]], [[0.1]]),
     ]
     for panel in drawn:
@@ -170,13 +173,13 @@ def test_names_stay_text(name: str) -> None:
 
 @given(st.lists(st.builds(Point, anything, anything, anything, anything), max_size=4))
 def test_what_is_not_finite_is_not_drawn(points: list[Point]) -> None:
-    series = [Series(Look(0, "a"), points)]
+    series = [Series(SeriesStyle(0, "a"), points)]
     for panel in (
         lines("t", "d", series, x_label="x", y_label="y"),
         lines("t", "d", series, x_label="x", y_label="y", band=True, origin=True),
         lines("t", "d", series, x_label="x", y_label="y", log=True, ticks=(1, 10)),
         scatter("t", "d", series, x_label="x", y_label="y"),
-        dots("t", "d", [DotRow(Look(0, "a"), points)], x_label="x", zero=True),
+        dots("t", "d", [DotRow(SeriesStyle(0, "a"), points)], x_label="x", zero=True),
         heat("t", "d", ["r"], ["c"] * len(points), [[p.y for p in points]], [[1.0] * len(points)]),
     ):
         drawn = " ".join(

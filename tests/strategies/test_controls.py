@@ -16,7 +16,7 @@ from pmn_cl.errors import UserError
 from pmn_cl.modules.task_module import digest_of
 from pmn_cl.strategy.avalanche import import_avalanche
 from strategies.controls import exchange, shuffled
-from strategies.loop import Progress
+from strategies.loop import TrainingProgress
 from strategies.options import PmnOptions
 from strategies.pmn import Progressive
 
@@ -24,7 +24,7 @@ import_avalanche()
 
 from avalanche.training.plugins import SupervisedPlugin  # noqa: E402
 
-Lessons = dict[str, dict[str, Any]]
+Experiences = dict[str, dict[str, Any]]
 TASKS = ["obj", "att", "rel", "cap", "cnt", "vqa"]
 BELOW = TASKS[:5]
 
@@ -36,9 +36,9 @@ def pmn(plugins: Any = (), on_progress: Any = None, **options: Any) -> Progressi
     return Progressive(options=chosen, plugins=plugins, on_progress=on_progress)
 
 
-def carry(strategy: Progressive, lessons: Lessons, tasks: Any = TASKS) -> Progressive:
+def carry(strategy: Progressive, experiences: Experiences, tasks: Any = TASKS) -> Progressive:
     for task in tasks:
-        strategy.learn(lessons["train"][task], lessons["val"][task])
+        strategy.learn(experiences["train"][task], experiences["val"][task])
     return strategy
 
 
@@ -55,28 +55,28 @@ class Starts(SupervisedPlugin):
 
 
 @pytest.fixture(scope="module")
-def whole(open_stream: Callable[..., Lessons]) -> Lessons:
+def whole(open_stream: Callable[..., Experiences]) -> Experiences:
     return open_stream(TASKS)
 
 
 @pytest.fixture(scope="module")
-def lessons(open_stream: Callable[..., Lessons]) -> Lessons:
+def experiences(open_stream: Callable[..., Experiences]) -> Experiences:
     """A tenth of the training samples."""
     return open_stream(TASKS, 10.0)
 
 
 @pytest.fixture(scope="module")
-def usual(lessons: Lessons) -> tuple[Progressive, Starts]:
+def usual(experiences: Experiences) -> tuple[Progressive, Starts]:
     starts = Starts()
-    return carry(pmn((starts,)), lessons), starts
+    return carry(pmn((starts,)), experiences), starts
 
 
 # Children without knowledge.
 
 
 @pytest.fixture(scope="module")
-def untrained(lessons: Lessons) -> Progressive:
-    return carry(pmn(untrained=BELOW), lessons)
+def untrained(experiences: Experiences) -> Progressive:
+    return carry(pmn(untrained=BELOW), experiences)
 
 
 def test_untrained_modules_stay_as_they_would_have_started(
@@ -89,29 +89,29 @@ def test_untrained_modules_stay_as_they_would_have_started(
 
 
 def test_what_stands_on_untrained_modules_still_learns(
-    lessons: Lessons, untrained: Progressive
+    experiences: Experiences, untrained: Progressive
 ) -> None:
     starts = Starts()
-    strategy = carry(pmn((starts,), untrained=BELOW), lessons)
+    strategy = carry(pmn((starts,), untrained=BELOW), experiences)
     assert digest_of(strategy.network["vqa"]) != starts.digests["vqa"]
     assert strategy.digest() == untrained.digest()
     assert set(strategy.validation_scores) == {"vqa"}
     assert set(strategy.network["vqa"].callees) == set(BELOW)
-    assert strategy.samples_seen == len(lessons["train"]["vqa"].samples)
+    assert strategy.samples_seen == len(experiences["train"]["vqa"].samples)
 
 
 def test_untrained_modules_are_frozen_and_kept_like_others(
-    untrained: Progressive, lessons: Lessons, tmp_path: Path
+    untrained: Progressive, experiences: Experiences, tmp_path: Path
 ) -> None:
     assert not any(p.requires_grad for p in untrained.network.parameters())
     untrained.save(tmp_path)
     again = pmn(untrained=BELOW)
-    again.load(tmp_path, list(lessons["train"].values()))
+    again.load(tmp_path, list(experiences["train"].values()))
     assert again.digest() == untrained.digest()
 
 
-def test_an_untrained_m_vqa_does_not_take_what_m_cnt_learned(lessons: Lessons) -> None:
-    strategy = carry(pmn(untrained=["vqa"], asking="copies"), lessons)
+def test_an_untrained_m_vqa_does_not_take_what_m_cnt_learned(experiences: Experiences) -> None:
+    strategy = carry(pmn(untrained=["vqa"], asking="copies"), experiences)
     ours, theirs = (strategy.network[task].asking.state_dict() for task in ("vqa", "cnt"))
     assert not any(torch.equal(ours[name], theirs[name]) for name in theirs)
     assert strategy.parameter_count().trainable == 0
@@ -119,15 +119,15 @@ def test_an_untrained_m_vqa_does_not_take_what_m_cnt_learned(lessons: Lessons) -
 
 @pytest.mark.parametrize("control", ["untrained", "shuffled"])
 def test_a_control_is_never_taken_from_what_was_learned_before(
-    control: str, usual: tuple[Progressive, Starts], lessons: Lessons, tmp_path: Path
+    control: str, usual: tuple[Progressive, Starts], experiences: Experiences, tmp_path: Path
 ) -> None:
     usual[0].save(tmp_path)
     given: dict[str, Any] = {control: ["obj"], "start_from": [str(tmp_path)]}
-    strategy = carry(pmn(**given), lessons, ["obj", "att"])
+    strategy = carry(pmn(**given), experiences, ["obj", "att"])
     same = {t: digest_of(strategy.network[t]) == digest_of(usual[0].network[t]) for t in TASKS[:2]}
     assert same == {"obj": False, "att": True}
     with pytest.raises(UserError, match="M_rel was learned on obj-"):  # on the true one
-        carry(strategy, lessons, ["rel"])
+        carry(strategy, experiences, ["rel"])
 
 
 # Children that learned from shuffled targets.
@@ -140,11 +140,13 @@ def rows_of(*tensors: torch.Tensor) -> list[bytes]:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_targets_change_hands_among_scenes_with_the_same_padding(task: str, whole: Lessons) -> None:
-    lesson = whole["train"][task]
-    rows = torch.arange(len(lesson.samples))
-    x, y = lesson.batches[rows]
-    same_x, other_y = shuffled(lesson, 0).batches[rows]
+def test_targets_change_hands_among_scenes_with_the_same_padding(
+    task: str, whole: Experiences
+) -> None:
+    experience = whole["train"][task]
+    rows = torch.arange(len(experience.samples))
+    x, y = experience.batches[rows]
+    same_x, other_y = shuffled(experience, 0).batches[rows]
     names = sorted(y.keys())
     assert all(torch.equal(x[name], same_x[name]) for name in x.keys())  # noqa: SIM118
     assert sorted(other_y.keys()) == names
@@ -154,10 +156,12 @@ def test_targets_change_hands_among_scenes_with_the_same_padding(task: str, whol
     assert sum(a == b for a, b in zip(ours, theirs, strict=True)) < len(rows) / 2
     for name in {"asked", "satisfying", "ask_boxes"} & set(names):  # by region
         assert not (other_y[name] & ~x["mask"]).any()
-    assert torch.equal(lesson.batches[rows][1][names[0]], y[names[0]])  # the lesson is as it was
+    assert torch.equal(
+        experience.batches[rows][1][names[0]], y[names[0]]
+    )  # the experience is as it was
 
 
-def test_no_sample_keeps_its_targets_unless_it_is_alone(whole: Lessons) -> None:
+def test_no_sample_keeps_its_targets_unless_it_is_alone(whole: Experiences) -> None:
     samples = whole["train"]["rel"].samples
     counts = samples.store.table("train", "scenes")["mask"].load().sum(1)
     number = counts[samples.columns["scene"]]
@@ -167,27 +171,27 @@ def test_no_sample_keeps_its_targets_unless_it_is_alone(whole: Lessons) -> None:
     assert np.array_equal(source == np.arange(len(samples)), alone)
 
 
-def test_the_seed_decides_who_gets_whose_targets(whole: Lessons) -> None:
+def test_the_seed_decides_who_gets_whose_targets(whole: Experiences) -> None:
     samples = whole["train"]["obj"].samples
     assert np.array_equal(exchange(samples, 1), exchange(samples, 1))
     assert not np.array_equal(exchange(samples, 1), exchange(samples, 2))
 
 
-def test_shuffled_targets_teach_what_is_common_and_nothing_else(whole: Lessons) -> None:
+def test_shuffled_targets_teach_what_is_common_and_nothing_else(whole: Experiences) -> None:
     training = {"obj": {"epochs": 6}}
     true, wrong = (
         carry(pmn(shuffled=names, training=training), whole, ["obj"]) for names in ([], ["obj"])
     )
-    lesson, taught = whole["test"]["obj"], whole["train"]["obj"]
-    names = lesson.samples.store.names
+    experience, taught = whole["test"]["obj"], whole["train"]["obj"]
+    names = experience.samples.store.names
     constant = taught.task.constant(taught.samples.columns, names)
-    given = np.broadcast_to(constant, (len(lesson.samples), *constant.shape))
-    chance = taught.task.score(given, lesson.samples.columns, names)["top1"]
-    assert wrong.score(lesson)["top1"] == pytest.approx(chance, abs=0.05)
-    assert true.score(lesson)["top1"] > chance + 0.25
+    given = np.broadcast_to(constant, (len(experience.samples), *constant.shape))
+    chance = taught.task.score(given, experience.samples.columns, names)["top1"]
+    assert wrong.score(experience)["top1"] == pytest.approx(chance, abs=0.05)
+    assert true.score(experience)["top1"] > chance + 0.25
 
 
-def test_every_epoch_has_the_same_wrong_targets(lessons: Lessons) -> None:
+def test_every_epoch_has_the_same_wrong_targets(experiences: Experiences) -> None:
     class Heard(SupervisedPlugin):
         def __init__(self) -> None:
             super().__init__()
@@ -202,16 +206,18 @@ def test_every_epoch_has_the_same_wrong_targets(lessons: Lessons) -> None:
             self.epochs[-1] |= dict(zip(number, labels, strict=True))
 
     heard = Heard()
-    carry(pmn((heard,), shuffled=["obj"], training={"obj": {"epochs": 2}}), lessons, ["obj"])
-    lesson = lessons["train"]["obj"]
-    true = rows_of(lesson.batches[torch.arange(len(lesson.samples))][1]["label"])
+    carry(pmn((heard,), shuffled=["obj"], training={"obj": {"epochs": 2}}), experiences, ["obj"])
+    experience = experiences["train"]["obj"]
+    true = rows_of(experience.batches[torch.arange(len(experience.samples))][1]["label"])
     assert heard.epochs[0] == heard.epochs[1]
     assert sorted(heard.epochs[0]) == list(range(len(true)))
     kept = sum(heard.epochs[0][number] == label for number, label in enumerate(true))
     assert kept < len(true) / 2
 
 
-def test_the_last_epoch_remains_as_true_validation_would_tell_something(lessons: Lessons) -> None:
+def test_the_last_epoch_remains_as_true_validation_would_tell_something(
+    experiences: Experiences,
+) -> None:
     class Last(SupervisedPlugin):
         digest = ""
 
@@ -220,10 +226,10 @@ def test_the_last_epoch_remains_as_true_validation_would_tell_something(lessons:
                 strategy.network["obj"].classifier.weight.mul_(-2)
             self.digest = digest_of(strategy.network["obj"])
 
-    last, seen = Last(), list[Progress]()
+    last, seen = Last(), list[TrainingProgress]()
     training = {"obj": {"epochs": 3}}
     strategy = pmn((last,), seen.append, shuffled=["obj"], training=training)
-    carry(strategy, lessons, ["obj"])
+    carry(strategy, experiences, ["obj"])
     assert digest_of(strategy.network["obj"]) == last.digest
     assert {progress.score for progress in seen} == {None}
     assert strategy.validation_scores == {}
@@ -231,33 +237,33 @@ def test_the_last_epoch_remains_as_true_validation_would_tell_something(lessons:
 
 
 def test_what_stands_on_shuffled_modules_learns_from_true_targets_and_never_changes_them(
-    lessons: Lessons, usual: tuple[Progressive, Starts]
+    experiences: Experiences, usual: tuple[Progressive, Starts]
 ) -> None:
-    strategy = carry(pmn(shuffled=["obj", "rel"]), lessons, ["obj", "att"])
+    strategy = carry(pmn(shuffled=["obj", "rel"]), experiences, ["obj", "att"])
     after = {task: digest_of(strategy.network[task]) for task in ("obj", "att")}
     assert after["att"] == digest_of(usual[0].network["att"])
     assert after["obj"] != digest_of(usual[0].network["obj"])
     assert after["obj"] != usual[1].digests["obj"]  # it did learn
-    carry(strategy, lessons, TASKS[2:])
+    carry(strategy, experiences, TASKS[2:])
     assert {task: digest_of(strategy.network[task]) for task in after} == after
     assert set(strategy.validation_scores) == {"att", "cap", "cnt", "vqa"}
     assert not any(p.requires_grad for p in strategy.network.parameters())
 
 
-def test_a_control_that_was_cut_off_goes_on_to_the_bit(lessons: Lessons) -> None:
+def test_a_control_that_was_cut_off_goes_on_to_the_bit(experiences: Experiences) -> None:
     def made() -> Progressive:
         training = {"att": {"epochs": 2, "batch_size": 10}}
         return pmn(untrained=["obj"], shuffled=["att"], training=training)
 
     uncut, cut, states = made(), made(), []
     uncut.on_step = lambda: states.append(uncut.state())
-    carry(uncut, lessons, ["obj", "att"])
+    carry(uncut, experiences, ["obj", "att"])
     assert len(states) == 6  # of M_att alone; 30 samples, twice
-    cut.restore(states[3], [lessons["train"]["obj"]])
-    carry(cut, lessons, ["att"])
+    cut.restore(states[3], [experiences["train"]["obj"]])
+    carry(cut, experiences, ["att"])
     uncut.on_step = None
     for strategy in (uncut, cut):
-        carry(strategy, lessons, ["rel"])
+        carry(strategy, experiences, ["rel"])
     assert cut.digest() == uncut.digest()
     identities = [[s.network[t].identity for t in TASKS[:3]] for s in (cut, uncut)]
     assert identities[0] == identities[1]
@@ -279,18 +285,18 @@ def test_a_control_that_was_cut_off_goes_on_to_the_bit(lessons: Lessons) -> None
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
 def test_a_task_that_nobody_knows_is_refused_before_learning(
-    changes: dict[str, Any], said: str, lessons: Lessons
+    changes: dict[str, Any], said: str, experiences: Experiences
 ) -> None:
     with pytest.raises(UserError, match=said):
-        pmn(**changes).expect(list(lessons["train"].values()))
+        pmn(**changes).expect(list(experiences["train"].values()))
 
 
-def test_tasks_that_this_stream_lacks_may_be_named(lessons: Lessons) -> None:
+def test_tasks_that_this_stream_lacks_may_be_named(experiences: Experiences) -> None:
     strategy = pmn(
         untrained=["cap"], shuffled=["rel"], supervise=["cnt"], widths={"cnt": {"word": 9}}
     )
-    strategy.expect([lessons["train"]["obj"]])
-    own = lessons["train"]["obj"]
+    strategy.expect([experiences["train"]["obj"]])
+    own = experiences["train"]["obj"]
     mine = type("Mine", (), {"task": type("T", (type(own.task),), {"name": "mine"})()})()
     pmn(untrained=["mine"]).expect([mine])  # a task of a user's own, in this stream
     with pytest.raises(UserError, match="unknown task 'mine'"):
@@ -313,9 +319,9 @@ def test_options_that_contradict_each_other_are_refused(changes: dict[str, Any],
         PmnOptions.model_validate(changes)
 
 
-def test_widths_change_the_modules_of_their_tasks_alone(lessons: Lessons) -> None:
+def test_widths_change_the_modules_of_their_tasks_alone(experiences: Experiences) -> None:
     strategy = pmn(widths={"obj": {"terminal": 7}, "rel": {"hidden": 20, "attention": 30}})
-    strategy.build(lessons["train"].values())
+    strategy.build(experiences["train"].values())
     network = strategy.network
     assert network["obj"].project.weight.shape == (7, 128)
     assert network["att"].project.weight.shape == (48, 128)
@@ -324,14 +330,14 @@ def test_widths_change_the_modules_of_their_tasks_alone(lessons: Lessons) -> Non
     assert network["cnt"].asking.box.f[0].weight.shape == (128, 64)
 
 
-def test_m_vqa_and_m_cnt_must_fit_where_they_have_parts_in_common(lessons: Lessons) -> None:
+def test_m_vqa_and_m_cnt_must_fit_where_they_have_parts_in_common(experiences: Experiences) -> None:
     wide = {"vqa": {"hidden": 80}}
-    stream = list(lessons["train"].values())
+    stream = list(experiences["train"].values())
     with pytest.raises(UserError, match=r"widths: .*`asking: own`"):
         pmn(widths=wide).build(stream)
     with pytest.raises(UserError, match=r"width 80, M_cnt's 64.*own_question"):
         pmn(widths=wide, asking="own", departures={"own_question": False}).build(stream)
-    strategy = carry(pmn(widths=wide, asking="own"), lessons)
+    strategy = carry(pmn(widths=wide, asking="own"), experiences)
     assert strategy.network["vqa"].plan.sizes.hidden == 80
     assert np.isfinite(strategy.validation_scores["vqa"])
     strategy = pmn(widths={"vqa": {"attention": 9}, "cnt": {"attention": 9}})
@@ -339,12 +345,12 @@ def test_m_vqa_and_m_cnt_must_fit_where_they_have_parts_in_common(lessons: Lesso
 
 
 def test_a_kept_module_of_another_width_is_refused(
-    usual: tuple[Progressive, Starts], lessons: Lessons, tmp_path: Path
+    usual: tuple[Progressive, Starts], experiences: Experiences, tmp_path: Path
 ) -> None:
     usual[0].save(tmp_path)
     strategy = pmn(start_from=[str(tmp_path)], widths={"obj": {"terminal": 7}})
     with pytest.raises(UserError, match="M_obj has other sizes than `widths`"):
-        strategy.build([lessons["train"]["obj"]])
+        strategy.build([experiences["train"]["obj"]])
     same = pmn(start_from=[str(tmp_path)], widths={"obj": {"terminal": 48}})
-    same.build([lessons["train"]["obj"]])
+    same.build([experiences["train"]["obj"]])
     assert digest_of(same.network["obj"]) == digest_of(usual[0].network["obj"])

@@ -15,7 +15,7 @@ from strategies.independent import Independent, ParameterMatched
 from strategies.options import PmnOptions
 from strategies.pmn import Progressive
 
-Lessons = dict[str, dict[str, Any]]
+Experiences = dict[str, dict[str, Any]]
 TASKS = ["obj", "att", "rel", "cap", "cnt", "vqa"]
 
 
@@ -25,26 +25,26 @@ def options(**changes: Any) -> PmnOptions:
     return PmnOptions.model_validate({"training": training, **changes})
 
 
-def carry(strategy: Progressive, lessons: Lessons) -> Progressive:
-    strategy.expect(list(lessons["train"].values()))
-    for task, lesson in lessons["train"].items():
-        strategy.learn(lesson, lessons["val"][task])
+def carry(strategy: Progressive, experiences: Experiences) -> Progressive:
+    strategy.expect(list(experiences["train"].values()))
+    for task, experience in experiences["train"].items():
+        strategy.learn(experience, experiences["val"][task])
     return strategy
 
 
 @pytest.fixture(scope="module")
-def lessons(open_stream: Callable[..., Lessons]) -> Lessons:
+def experiences(open_stream: Callable[..., Experiences]) -> Experiences:
     return open_stream(TASKS, 10.0)
 
 
 @pytest.fixture(scope="module")
-def learned(lessons: Lessons) -> Progressive:
-    return carry(Independent(options=options(), seed=3), lessons)
+def learned(experiences: Experiences) -> Progressive:
+    return carry(Independent(options=options(), seed=3), experiences)
 
 
 @pytest.fixture(scope="module")
-def matched(lessons: Lessons) -> Progressive:
-    return carry(ParameterMatched(options=options()), lessons)
+def matched(experiences: Experiences) -> Progressive:
+    return carry(ParameterMatched(options=options()), experiences)
 
 
 # Each task by itself.
@@ -52,7 +52,7 @@ def matched(lessons: Lessons) -> Progressive:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_is_learned_the_same_alone_and_in_a_stream(
-    task: str, learned: Progressive, open_stream: Callable[..., Lessons]
+    task: str, learned: Progressive, open_stream: Callable[..., Experiences]
 ) -> None:
     torch.manual_seed(11)  # what was drawn before must not matter
     alone = carry(Independent(options=options(), seed=3), open_stream([task], 10.0))
@@ -60,7 +60,7 @@ def test_a_task_is_learned_the_same_alone_and_in_a_stream(
 
 
 def test_the_order_of_the_stream_changes_nothing(
-    learned: Progressive, open_stream: Callable[..., Lessons]
+    learned: Progressive, open_stream: Callable[..., Experiences]
 ) -> None:
     other = carry(Independent(options=options(), seed=3), open_stream(TASKS[::-1], 10.0))
     for task in TASKS:
@@ -68,7 +68,7 @@ def test_the_order_of_the_stream_changes_nothing(
 
 
 def test_the_modules_are_pmns_with_empty_call_lists(
-    learned: Progressive, open_stream: Callable[..., Lessons]
+    learned: Progressive, open_stream: Callable[..., Experiences]
 ) -> None:
     """As the ladder's rungs rel0, cap0, cnt0 and vqa0 are written."""
     stream = open_stream([{"task": task, "calls": []} for task in TASKS], 10.0)
@@ -79,11 +79,11 @@ def test_the_modules_are_pmns_with_empty_call_lists(
 
 
 def test_base_modules_are_kept_and_taken_up_again(
-    learned: Progressive, lessons: Lessons, tmp_path: Path
+    learned: Progressive, experiences: Experiences, tmp_path: Path
 ) -> None:
     learned.save(tmp_path)
     again = Independent(options=options(), seed=3)
-    again.load(tmp_path, list(lessons["train"].values()))
+    again.load(tmp_path, list(experiences["train"].values()))
     assert again.digest() == learned.digest()
 
 
@@ -97,9 +97,11 @@ def parameters(strategy: Progressive) -> int:
     return sum(value.numel() for name, value in kept if not name.endswith(statistics))
 
 
-def test_it_has_pmns_parameters_on_the_same_stream(matched: Progressive, lessons: Lessons) -> None:
+def test_it_has_pmns_parameters_on_the_same_stream(
+    matched: Progressive, experiences: Experiences
+) -> None:
     pmn = Progressive(options=options())
-    pmn.build(lessons["train"].values())
+    pmn.build(experiences["train"].values())
     assert abs(parameters(matched) / parameters(pmn) - 1) <= 0.01
     assert matched.parameter_count().total == parameters(matched)
 
@@ -120,9 +122,9 @@ def test_only_m_vqa_is_widened_and_the_options_say_how_far(
     assert ours > usual
 
 
-def test_the_size_of_m_vqa_by_hand(matched: Progressive, lessons: Lessons) -> None:
+def test_the_size_of_m_vqa_by_hand(matched: Progressive, experiences: Experiences) -> None:
     """Appendix A.5, without callees."""
-    names = lessons["train"]["vqa"].samples.store.names
+    names = experiences["train"]["vqa"].samples.store.names
     sizes = matched.network["vqa"].plan.sizes
     h, a, e = sizes.hidden, sizes.attention, sizes.word
     d, words, answers = 128, len(names["question words"]), len(names["answers"])
@@ -137,35 +139,37 @@ def test_the_size_of_m_vqa_by_hand(matched: Progressive, lessons: Lessons) -> No
 
 
 def test_looking_ahead_does_not_change_the_other_modules(
-    matched: Progressive, lessons: Lessons
+    matched: Progressive, experiences: Experiences
 ) -> None:
-    plain = carry(Independent(options=options()), lessons)
+    plain = carry(Independent(options=options()), experiences)
     for task in TASKS[:-1]:
         assert digest_of(matched.network[task]) == digest_of(plain.network[task])
 
 
 def test_it_must_know_the_stream_first_but_not_to_be_taken_up(
-    matched: Progressive, lessons: Lessons, tmp_path: Path
+    matched: Progressive, experiences: Experiences, tmp_path: Path
 ) -> None:
-    with pytest.raises(UserError, match="call `expect` with all lessons first"):
-        ParameterMatched(options=options()).learn(lessons["train"]["obj"], lessons["val"]["obj"])
+    with pytest.raises(UserError, match="call `expect` with all experiences first"):
+        ParameterMatched(options=options()).learn(
+            experiences["train"]["obj"], experiences["val"]["obj"]
+        )
     matched.save(tmp_path)
     again = ParameterMatched(options=options())
-    again.load(tmp_path, list(lessons["train"].values()))
+    again.load(tmp_path, list(experiences["train"].values()))
     assert again.digest() == matched.digest()
 
 
 def test_a_run_that_was_cut_goes_on_with_the_width_of_the_whole_stream(
-    matched: Progressive, lessons: Lessons, tmp_path: Path
+    matched: Progressive, experiences: Experiences, tmp_path: Path
 ) -> None:
-    whole = list(lessons["train"].values())
+    whole = list(experiences["train"].values())
     first = ParameterMatched(options=options())
     first.expect(whole)
-    first.learn(lessons["train"]["obj"], lessons["val"]["obj"])
+    first.learn(experiences["train"]["obj"], experiences["val"]["obj"])
     first.save(tmp_path)
     again = ParameterMatched(options=options())
     again.expect(whole)
     again.load(tmp_path, whole[:1])
     for task in TASKS[1:]:
-        again.learn(lessons["train"][task], lessons["val"][task])
+        again.learn(experiences["train"][task], experiences["val"][task])
     assert again.digest() == matched.digest()

@@ -18,7 +18,7 @@ from pmn_cl.modules.runtime.trace import Trace
 from pmn_cl.modules.task_module import digest_of
 from pmn_cl.strategy.avalanche import import_avalanche
 from pmn_cl.strategy.training import TrainingSettings
-from strategies.loop import Progress, TaskTemplate
+from strategies.loop import TaskTemplate, TrainingProgress
 from strategies.options import PmnOptions
 from strategies.pmn import Progressive
 
@@ -26,12 +26,12 @@ import_avalanche()
 
 from avalanche.training.plugins import SupervisedPlugin  # noqa: E402
 
-Lessons = dict[str, dict[str, Any]]
+Experiences = dict[str, dict[str, Any]]
 LABELS = {"obj": 0, "att": 1, "rel": 2}  # places in the stream
 
 
 @pytest.fixture(scope="module")
-def lessons(open_stream: Callable[..., Lessons]) -> Lessons:
+def experiences(open_stream: Callable[..., Experiences]) -> Experiences:
     return open_stream(list(LABELS))
 
 
@@ -52,8 +52,8 @@ class Heads(nn.Module):
         return scores
 
 
-def heads_for(lessons: Lessons) -> Heads:
-    names = lessons["train"]["obj"].samples.store.names
+def heads_for(experiences: Experiences) -> Heads:
+    names = experiences["train"]["obj"].samples.store.names
     return Heads(len(names["objects"]), len(names["attributes"]))
 
 
@@ -62,9 +62,11 @@ def settings(**changes: Any) -> TrainingSettings:
     return TrainingSettings.model_validate(given)
 
 
-def template(lessons: Lessons, network: nn.Module | None = None, **changes: Any) -> TaskTemplate:
+def template(
+    experiences: Experiences, network: nn.Module | None = None, **changes: Any
+) -> TaskTemplate:
     by_task = {"obj": settings(), "att": settings()}
-    given = {"network": network or heads_for(lessons), "settings": by_task, **changes}
+    given = {"network": network or heads_for(experiences), "settings": by_task, **changes}
     return TaskTemplate(**given)
 
 
@@ -76,9 +78,9 @@ def pmn(seed: int = 0, plugins: tuple[Any, ...] = (), **options: Any) -> Progres
     return Progressive(options=chosen, seed=seed, plugins=plugins)
 
 
-def learn_all(strategy: TaskTemplate, lessons: Lessons, tasks: Any = LABELS) -> None:
+def learn_all(strategy: TaskTemplate, experiences: Experiences, tasks: Any = LABELS) -> None:
     for task in tasks:
-        strategy.learn(lessons["train"][task], lessons["val"][task])
+        strategy.learn(experiences["train"][task], experiences["val"][task])
 
 
 class Keep(SupervisedPlugin):
@@ -98,25 +100,25 @@ class Keep(SupervisedPlugin):
 def bare_loop(
     network: nn.Module,
     learning: list[nn.Parameter],
-    lesson: Any,
+    experience: Any,
     chosen: TrainingSettings,
     seed: int,
     fused: bool,
 ) -> None:
     """Train as any PyTorch script would, without Avalanche or the template."""
     # A task's seed: numpy's mix of the run's seed and the task's place in the stream.
-    name = zlib.crc32(lesson.task.name.encode())  # the same wherever it stands in the stream
+    name = zlib.crc32(experience.task.name.encode())  # the same wherever it stands in the stream
     own = int(np.random.SeedSequence([seed, name]).generate_state(1)[0])
     optimizer = torch.optim.Adam(learning, lr=chosen.learning_rate, fused=fused)
-    steps = chosen.epochs * -(-len(lesson.samples) // chosen.batch_size)
+    steps = chosen.epochs * -(-len(experience.samples) // chosen.batch_size)
     step = 0
     network.train()
     for epoch in range(chosen.epochs):
-        for x, y in BatchLoader(lesson.batches, chosen.batch_size, seed=own, epoch=epoch):
+        for x, y in BatchLoader(experience.batches, chosen.batch_size, seed=own, epoch=epoch):
             for group in optimizer.param_groups:
                 group["lr"] = chosen.learning_rate_at(step, steps)
             optimizer.zero_grad()
-            lesson.task.loss(network(x, lesson.task.name, teacher=y), y).backward()
+            experience.task.loss(network(x, experience.task.name, teacher=y), y).backward()
             if chosen.clip is not None:
                 nn.utils.clip_grad_norm_(learning, chosen.clip)
             optimizer.step()
@@ -138,32 +140,34 @@ def is_fused(strategy: TaskTemplate) -> bool:
     ],
     ids=str,
 )
-def test_the_loop_is_a_bare_loop_bit_for_bit(lessons: Lessons, changes: dict[str, Any]) -> None:
-    lesson, chosen = lessons["train"]["obj"], settings(**changes)
-    strategy = template(lessons, settings={"obj": chosen}, seed=5)
-    bare = heads_for(lessons)
+def test_the_loop_is_a_bare_loop_bit_for_bit(
+    experiences: Experiences, changes: dict[str, Any]
+) -> None:
+    experience, chosen = experiences["train"]["obj"], settings(**changes)
+    strategy = template(experiences, settings={"obj": chosen}, seed=5)
+    bare = heads_for(experiences)
     learning = list(bare.heads["obj"].parameters())
-    strategy.train(lesson)
+    strategy.train(experience)
     by_hand = chosen.model_copy(update={"epochs": max(chosen.epochs, chosen.least_steps)})
-    bare_loop(bare, learning, lesson, by_hand, 5, is_fused(strategy))
+    bare_loop(bare, learning, experience, by_hand, 5, is_fused(strategy))
     assert digest_of(strategy.model) == digest_of(bare)
-    assert digest_of(bare) != digest_of(heads_for(lessons))  # something was learned
+    assert digest_of(bare) != digest_of(heads_for(experiences))  # something was learned
 
 
-def test_a_module_on_frozen_ones_is_trained_as_by_a_bare_loop(lessons: Lessons) -> None:
+def test_a_module_on_frozen_ones_is_trained_as_by_a_bare_loop(experiences: Experiences) -> None:
     keep = Keep()
     strategy = pmn(seed=3, plugins=(keep,), memory=False)
-    learn_all(strategy, lessons, ["obj", "att"])
-    strategy.train(lessons["train"]["rel"])
+    learn_all(strategy, experiences, ["obj", "att"])
+    strategy.train(experiences["train"]["rel"])
     bare = keep.kept[-1]
     learning = list(bare.learned["rel"].parameters())
     chosen = strategy.settings["rel"]
-    bare_loop(bare, learning, lessons["train"]["rel"], chosen, 3, is_fused(strategy))
+    bare_loop(bare, learning, experiences["train"]["rel"], chosen, 3, is_fused(strategy))
     assert digest_of(strategy.network["rel"]) == digest_of(bare.learned["rel"])
 
 
 def test_every_epoch_goes_through_all_samples_once_in_an_order_of_its_own(
-    lessons: Lessons,
+    experiences: Experiences,
 ) -> None:
     class Order(SupervisedPlugin):
         def __init__(self) -> None:
@@ -178,7 +182,7 @@ def test_every_epoch_goes_through_all_samples_once_in_an_order_of_its_own(
 
     orders = [Order(), Order(), Order()]
     for order, seed in zip(orders, (0, 0, 1), strict=True):
-        template(lessons, seed=seed, plugins=[order]).train(lessons["train"]["obj"])
+        template(experiences, seed=seed, plugins=[order]).train(experiences["train"]["obj"])
     first, again, other = (order.epochs for order in orders)
     assert [sorted(epoch) for epoch in first] == [list(range(300))] * 2  # one sample a scene
     assert first[0] != first[1]
@@ -186,13 +190,15 @@ def test_every_epoch_goes_through_all_samples_once_in_an_order_of_its_own(
     assert first[0] != other[0]
 
 
-def test_samples_seen_counts_what_was_learned_from_and_nothing_else(lessons: Lessons) -> None:
-    strategy = template(lessons, settings={"obj": settings(epochs=3), "att": settings()})
-    strategy.learn(lessons["train"]["obj"], lessons["val"]["obj"])
+def test_samples_seen_counts_what_was_learned_from_and_nothing_else(
+    experiences: Experiences,
+) -> None:
+    strategy = template(experiences, settings={"obj": settings(epochs=3), "att": settings()})
+    strategy.learn(experiences["train"]["obj"], experiences["val"]["obj"])
     assert strategy.samples_seen == 3 * 300  # not the 50 of validation
-    strategy.learn(lessons["train"]["att"], lessons["val"]["att"])
-    strategy.score(lessons["test"]["obj"])
-    strategy.eval(lessons["test"]["att"])
+    strategy.learn(experiences["train"]["att"], experiences["val"]["att"])
+    strategy.score(experiences["test"]["obj"])
+    strategy.eval(experiences["test"]["att"])
     assert strategy.samples_seen == 3 * 300 + 2 * 300
 
 
@@ -213,29 +219,31 @@ class Spoil(SupervisedPlugin):
                     value.zero_()
 
 
-def ended(seen: list[Progress]) -> list[Any]:
+def ended(seen: list[TrainingProgress]) -> list[Any]:
     """Leave out what is told on the way."""
     return [progress for progress in seen if progress.score is not None]
 
 
-def test_the_best_epoch_on_validation_remains(lessons: Lessons) -> None:
-    seen: list[Progress] = []
+def test_the_best_epoch_on_validation_remains(experiences: Experiences) -> None:
+    seen: list[TrainingProgress] = []
     spoil = Spoil(2)
     strategy = template(
-        lessons,
+        experiences,
         settings={"obj": settings(epochs=3)},
         plugins=[spoil],
         on_progress=seen.append,
     )
-    strategy.learn(lessons["train"]["obj"], lessons["val"]["obj"])
+    strategy.learn(experiences["train"]["obj"], experiences["val"]["obj"])
     scores = [progress.score for progress in ended(seen)]
     assert scores[2] < max(scores[:2])  # the last epoch is worse, as it was meant to be
     assert strategy.validation_scores == {"obj": max(scores)}
-    assert strategy.score(lessons["val"]["obj"])["top1"] == max(scores)
+    assert strategy.score(experiences["val"]["obj"])["top1"] == max(scores)
 
 
-def test_of_epochs_alike_the_first_remains_with_its_running_statistics(lessons: Lessons) -> None:
-    names = lessons["train"]["obj"].samples.store.names
+def test_of_epochs_alike_the_first_remains_with_its_running_statistics(
+    experiences: Experiences,
+) -> None:
+    names = experiences["train"]["obj"].samples.store.names
 
     class WithNorm(Heads):
         """Norms what it does not look at, so that all epochs score the same."""
@@ -260,56 +268,58 @@ def test_of_epochs_alike_the_first_remains_with_its_running_statistics(lessons: 
             self.digests.append(digest_of(strategy.model))
 
     after, seen = After(), []
-    strategy = template(lessons, WithNorm(), plugins=[after], on_progress=seen.append)
-    strategy.learn(lessons["train"]["obj"], lessons["val"]["obj"])
+    strategy = template(experiences, WithNorm(), plugins=[after], on_progress=seen.append)
+    strategy.learn(experiences["train"]["obj"], experiences["val"]["obj"])
     first, second = ended(seen)
     assert first.score == second.score
     assert after.digests[0] != after.digests[1]  # in the statistics
     assert digest_of(strategy.model) == after.digests[0]
 
 
-def test_without_validation_samples_the_last_epoch_remains(lessons: Lessons) -> None:
-    strategy = template(lessons, plugins=[Spoil(1)])
-    strategy.train(lessons["train"]["obj"])
+def test_without_validation_samples_the_last_epoch_remains(experiences: Experiences) -> None:
+    strategy = template(experiences, plugins=[Spoil(1)])
+    strategy.train(experiences["train"]["obj"])
     assert all(not value.any() for value in strategy.model.state_dict().values())
     assert strategy.validation_scores == {}
 
 
-def test_progress_is_reported_after_every_epoch(lessons: Lessons) -> None:
-    seen: list[Progress] = []
-    strategy = template(lessons, on_progress=seen.append)
-    learn_all(strategy, lessons, ["obj", "att"])
+def test_progress_is_reported_after_every_epoch(experiences: Experiences) -> None:
+    seen: list[TrainingProgress] = []
+    strategy = template(experiences, on_progress=seen.append)
+    learn_all(strategy, experiences, ["obj", "att"])
     seen = ended(seen)
     found = [(progress.task, progress.epoch, progress.epochs) for progress in seen]
     assert found == [("obj", 1, 2), ("obj", 2, 2), ("att", 1, 2), ("att", 2, 2)]
     assert all(np.isfinite(progress.loss) and 0 <= progress.score <= 1 for progress in seen)
     assert [(p.step, p.steps) for p in seen] == [(10, 20), (20, 20), (10, 20), (20, 20)]
-    last = strategy.score(lessons["val"]["att"])["map"]
+    last = strategy.score(experiences["val"]["att"])["map"]
     assert last == max(progress.score for progress in seen[2:])
 
 
 # Seeds.
 
 
-def test_the_same_seed_gives_the_same_weights_and_another_does_not(lessons: Lessons) -> None:
+def test_the_same_seed_gives_the_same_weights_and_another_does_not(
+    experiences: Experiences,
+) -> None:
     digests = []
     for seed in (0, 0, 1):
         torch.manual_seed(seed + 100)  # what was drawn before must not matter
         strategy = pmn(seed)
-        learn_all(strategy, lessons)
+        learn_all(strategy, experiences)
         digests.append([digest_of(strategy.network[task]) for task in LABELS])
     assert digests[0] == digests[1]
     assert all(a != b for a, b in zip(digests[0], digests[2], strict=True))
 
 
-def test_watching_a_run_does_not_change_it(lessons: Lessons) -> None:
+def test_watching_a_run_does_not_change_it(experiences: Experiences) -> None:
     watched, alone = pmn(), pmn()
     for task in LABELS:
-        lesson = lessons["train"][task]
-        watched.learn(lesson, lessons["val"][task])
-        watched.score(lessons["test"][task])
-        watched.eval(lessons["val"][task])
-        alone.learn(lesson, lessons["val"][task])
+        experience = experiences["train"][task]
+        watched.learn(experience, experiences["val"][task])
+        watched.score(experiences["test"][task])
+        watched.eval(experiences["val"][task])
+        alone.learn(experience, experiences["val"][task])
     digests = [[digest_of(s.network[task]) for task in LABELS] for s in (watched, alone)]
     assert digests[0] == digests[1]
 
@@ -317,17 +327,19 @@ def test_watching_a_run_does_not_change_it(lessons: Lessons) -> None:
 # What goes wrong.
 
 
-def test_a_task_without_settings_is_named_with_those_that_have_some(lessons: Lessons) -> None:
-    strategy = template(lessons, settings={"obj": settings()})
+def test_a_task_without_settings_is_named_with_those_that_have_some(
+    experiences: Experiences,
+) -> None:
+    strategy = template(experiences, settings={"obj": settings()})
     with pytest.raises(UserError, match=r"settings.*'att'.*obj"):
-        strategy.learn(lessons["train"]["att"], lessons["val"]["att"])
+        strategy.learn(experiences["train"]["att"], experiences["val"]["att"])
 
 
-def test_a_task_not_learned_yet_is_refused(lessons: Lessons) -> None:
+def test_a_task_not_learned_yet_is_refused(experiences: Experiences) -> None:
     strategy = pmn()
-    learn_all(strategy, lessons, ["obj"])
+    learn_all(strategy, experiences, ["obj"])
     with pytest.raises(UserError, match=r"'att' was not learned; learned: obj"):
-        strategy.predict(lessons["val"]["att"])
+        strategy.predict(experiences["val"]["att"])
 
 
 def poison(module: nn.Module) -> None:
@@ -336,20 +348,20 @@ def poison(module: nn.Module) -> None:
 
 
 def test_a_loss_that_is_not_finite_names_task_step_and_the_child_it_came_from(
-    lessons: Lessons,
+    experiences: Experiences,
 ) -> None:
     strategy = pmn()
-    learn_all(strategy, lessons, ["obj", "att"])
+    learn_all(strategy, experiences, ["obj", "att"])
     poison(strategy.network["att"])
     with pytest.raises(UserError) as raised:
-        strategy.learn(lessons["train"]["rel"], lessons["val"]["rel"])
+        strategy.learn(experiences["train"]["rel"], experiences["val"]["rel"])
     said = str(raised.value)
     assert "the loss of the task 'rel' is nan at step 1:" in said
     assert "that of att, called by M_rel" in said
     assert "learning rate" in said  # what to do next
 
 
-def test_the_step_at_which_a_loss_went_wrong_is_counted_from_one(lessons: Lessons) -> None:
+def test_the_step_at_which_a_loss_went_wrong_is_counted_from_one(experiences: Experiences) -> None:
     class PoisonLater(SupervisedPlugin):
         def after_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
             if strategy.clock.train_exp_iterations == 2:  # two are done, the third ends now
@@ -357,7 +369,7 @@ def test_the_step_at_which_a_loss_went_wrong_is_counted_from_one(lessons: Lesson
 
     strategy = pmn(plugins=(PoisonLater(),), training={"obj": {"epochs": 1, "batch_size": 30}})
     with pytest.raises(UserError, match=r"'obj' is nan at step 4: .* that of M_obj"):
-        strategy.learn(lessons["train"]["obj"], lessons["val"]["obj"])
+        strategy.learn(experiences["train"]["obj"], experiences["val"]["obj"])
 
 
 # As Avalanche's users see it.
@@ -392,10 +404,10 @@ STEP = [
 ]
 
 
-def test_avalanches_plugins_are_called_as_avalanche_says(lessons: Lessons) -> None:
+def test_avalanches_plugins_are_called_as_avalanche_says(experiences: Experiences) -> None:
     recorder = Recorder()
     strategy = pmn(plugins=(recorder,), training={"obj": {"epochs": 2, "batch_size": 150}})
-    strategy.train(lessons["train"]["obj"], eval_streams=[lessons["val"]["obj"]])
+    strategy.train(experiences["train"]["obj"], eval_streams=[experiences["val"]["obj"]])
     epoch = ["before_training_epoch", *STEP, *STEP, "after_training_epoch"]
     told = [name for name in recorder.called if "dataset_adaptation" not in name]
     assert told == [
@@ -407,7 +419,7 @@ def test_avalanches_plugins_are_called_as_avalanche_says(lessons: Lessons) -> No
         "after_training",
     ]
     recorder.called.clear()
-    strategy.eval(lessons["val"]["obj"])  # 50 samples, one batch
+    strategy.eval(experiences["val"]["obj"])  # 50 samples, one batch
     told = [name for name in recorder.called if "dataset_adaptation" not in name]
     assert told == [
         "before_eval",
@@ -421,18 +433,18 @@ def test_avalanches_plugins_are_called_as_avalanche_says(lessons: Lessons) -> No
     ]
 
 
-def test_avalanches_train_is_learn(lessons: Lessons) -> None:
+def test_avalanches_train_is_learn(experiences: Experiences) -> None:
     """A stream to train on, a stream of validation samples, as in Avalanche's examples."""
     learned, trained = pmn(), pmn()
-    learn_all(learned, lessons)
-    train, val = (lessons[split]["obj"].origin_stream for split in ("train", "val"))
+    learn_all(learned, experiences)
+    train, val = (experiences[split]["obj"].origin_stream for split in ("train", "val"))
     trained.train(train, eval_streams=[val])
     assert trained.validation_scores == learned.validation_scores
     for task in LABELS:
         assert digest_of(trained.network[task]) == digest_of(learned.network[task])
 
 
-def test_avalanches_eval_gives_the_loss_that_the_task_gives(lessons: Lessons) -> None:
+def test_avalanches_eval_gives_the_loss_that_the_task_gives(experiences: Experiences) -> None:
     class Losses(SupervisedPlugin):
         def __init__(self) -> None:
             super().__init__()
@@ -443,27 +455,27 @@ def test_avalanches_eval_gives_the_loss_that_the_task_gives(lessons: Lessons) ->
 
     losses = Losses()
     strategy = pmn(plugins=(losses,))
-    learn_all(strategy, lessons)
+    learn_all(strategy, experiences)
     before = {task: digest_of(strategy.network[task]) for task in LABELS}
-    strategy.eval(lessons["val"]["obj"].origin_stream)
+    strategy.eval(experiences["val"]["obj"].origin_stream)
     strategy.model.eval()
     for task in LABELS:
-        lesson = lessons["val"][task]  # at most 400 samples: one batch
-        x, y = lesson.batches[np.arange(len(lesson.samples))]
+        experience = experiences["val"][task]  # at most 400 samples: one batch
+        x, y = experience.batches[np.arange(len(experience.samples))]
         with torch.no_grad():
-            by_hand = lesson.task.loss(strategy.network(x, task), y)
+            by_hand = experience.task.loss(strategy.network(x, task), y)
         assert losses.found[task] == pytest.approx(float(by_hand), rel=1e-5)
         assert digest_of(strategy.network[task]) == before[task]
 
 
-def test_a_metric_of_avalanches_can_be_asked_for(lessons: Lessons) -> None:
+def test_a_metric_of_avalanches_can_be_asked_for(experiences: Experiences) -> None:
     from avalanche.evaluation.metrics import loss_metrics
     from avalanche.training.plugins import EvaluationPlugin
 
     evaluation = EvaluationPlugin(loss_metrics(epoch=True, stream=True), loggers=[])
-    strategy = template(lessons, plugins=[evaluation])
-    strategy.train(lessons["train"]["obj"])
-    strategy.eval(lessons["val"]["obj"].origin_stream[:1])
+    strategy = template(experiences, plugins=[evaluation])
+    strategy.train(experiences["train"]["obj"])
+    strategy.eval(experiences["val"]["obj"].origin_stream[:1])
     found = evaluation.get_last_metrics()
     names = [name for name in found if name.startswith("Loss_Stream/eval_phase")]
     assert len(names) == 1 and np.isfinite(found[names[0]])

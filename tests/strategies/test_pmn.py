@@ -21,7 +21,7 @@ from pmn_cl.modules.relation import RelationQuery
 from pmn_cl.modules.runtime.trace import Trace
 from pmn_cl.modules.task_module import digest_of, identity_of
 from pmn_cl.strategy.avalanche import import_avalanche
-from strategies.loop import Progress
+from strategies.loop import TrainingProgress
 from strategies.options import PmnOptions
 from strategies.pmn import Progressive, count_distance, query_loss
 
@@ -29,7 +29,7 @@ import_avalanche()
 
 from avalanche.training.plugins import SupervisedPlugin  # noqa: E402
 
-Lessons = dict[str, dict[str, Any]]
+Experiences = dict[str, dict[str, Any]]
 TASKS = ["obj", "att", "rel", "cap", "cnt", "vqa"]
 BELOW = TASKS[:5]
 
@@ -41,18 +41,18 @@ def pmn(plugins: tuple[Any, ...] = (), seed: int = 0, **options: Any) -> Progres
     return Progressive(options=chosen, plugins=plugins, seed=seed)
 
 
-def carry(strategy: Progressive, lessons: Lessons) -> Progressive:
+def carry(strategy: Progressive, experiences: Experiences) -> Progressive:
     """Take a strategy through a whole stream."""
-    for task, lesson in lessons["train"].items():
-        strategy.learn(lesson, lessons["val"][task])
+    for task, experience in experiences["train"].items():
+        strategy.learn(experience, experiences["val"][task])
     return strategy
 
 
 @torch.no_grad()
-def answers(strategy: Progressive, lessons: Lessons, task: str) -> Tensor:
+def answers(strategy: Progressive, experiences: Experiences, task: str) -> Tensor:
     """What a module answers to the same samples each time, in full."""
     strategy.network.eval()
-    x, _ = lessons["val"][task].batches[np.arange(40)]
+    x, _ = experiences["val"][task].batches[np.arange(40)]
     found: Tensor = strategy.network(x, task)
     return found
 
@@ -95,33 +95,33 @@ class Watch(SupervisedPlugin):
 class Learned:
     """The whole stream, learned; what each module was and answered after every task."""
 
-    def __init__(self, lessons: Lessons) -> None:
+    def __init__(self, experiences: Experiences) -> None:
         self.watch = Watch()
         self.strategy = pmn((self.watch,))
         self.digests: list[dict[str, str]] = []
         self.answers: list[dict[str, Tensor]] = []
-        for number, (task, lesson) in enumerate(lessons["train"].items()):
-            self.strategy.learn(lesson, lessons["val"][task])
+        for number, (task, experience) in enumerate(experiences["train"].items()):
+            self.strategy.learn(experience, experiences["val"][task])
             so_far = TASKS[: number + 1]
             network = self.strategy.network
             self.digests.append({name: digest_of(network[name]) for name in so_far})
-            self.answers.append({n: answers(self.strategy, lessons, n) for n in so_far})
+            self.answers.append({n: answers(self.strategy, experiences, n) for n in so_far})
 
 
 @pytest.fixture(scope="module")
-def lessons(open_stream: Callable[..., Lessons]) -> Lessons:
+def experiences(open_stream: Callable[..., Experiences]) -> Experiences:
     return open_stream(TASKS)
 
 
 @pytest.fixture(scope="module")
-def few(open_stream: Callable[..., Lessons]) -> Lessons:
+def few(open_stream: Callable[..., Experiences]) -> Experiences:
     """A tenth of the training samples."""
     return open_stream(TASKS, 10.0)
 
 
 @pytest.fixture(scope="module")
-def learned(lessons: Lessons) -> Learned:
-    return Learned(lessons)
+def learned(experiences: Experiences) -> Learned:
+    return Learned(experiences)
 
 
 @pytest.fixture(scope="module")
@@ -141,11 +141,13 @@ def below(kept: Path) -> list[str]:
 # Whom it listens to.
 
 
-def test_gates_are_told_over_all_and_by_question(learned: Learned, lessons: Lessons) -> None:
-    lesson, network = lessons["test"]["vqa"], learned.strategy.network
-    found = learned.strategy.score(lesson)
-    trace, kinds = Trace(), torch.as_tensor(lesson.samples.columns["kind"])
-    x, _ = lesson.batches[np.arange(len(lesson.batches))]
+def test_gates_are_told_over_all_and_by_question(
+    learned: Learned, experiences: Experiences
+) -> None:
+    experience, network = experiences["test"]["vqa"], learned.strategy.network
+    found = learned.strategy.score(experience)
+    trace, kinds = Trace(), torch.as_tensor(experience.samples.columns["kind"])
+    x, _ = experience.batches[np.arange(len(experience.batches))]
     with torch.no_grad():
         network.eval()(x, "vqa", trace=trace)
     for callee in network["vqa"].call_list:
@@ -157,7 +159,7 @@ def test_gates_are_told_over_all_and_by_question(learned: Learned, lessons: Less
             mean = float(gate[kinds == number].mean())
             assert found[f"gate {callee}, {kind}"] == pytest.approx(mean, abs=1e-5)
     assert not any(
-        name.startswith("gate") for name in learned.strategy.score(lessons["test"]["cnt"])
+        name.startswith("gate") for name in learned.strategy.score(experiences["test"]["cnt"])
     )
 
 
@@ -200,7 +202,9 @@ def test_callees_belong_to_the_network_and_not_to_their_callers(learned: Learned
             assert callee is network[name]
 
 
-def test_a_kept_module_says_what_it_was_learned_from(learned: Learned, lessons: Lessons) -> None:
+def test_a_kept_module_says_what_it_was_learned_from(
+    learned: Learned, experiences: Experiences
+) -> None:
     cards, network = learned.strategy.cards, learned.strategy.network
     assert {task: card.level for task, card in cards.items()} == {
         "obj": 0,
@@ -211,9 +215,9 @@ def test_a_kept_module_says_what_it_was_learned_from(learned: Learned, lessons: 
         "vqa": 3,
     }
     for task, card in cards.items():
-        lesson = lessons["val"][task]
-        assert card.data == lesson.samples.store.digest
-        assert card.score == learned.strategy.score(lesson)[card.metric]
+        experience = experiences["val"][task]
+        assert card.data == experience.samples.store.digest
+        assert card.score == learned.strategy.score(experience)[card.metric]
         assert card.identity == identity_of(network[task])
         assert card.calls == {k: m.identity for k, m in network[task].callees.items()}
 
@@ -222,20 +226,20 @@ def test_a_kept_module_says_what_it_was_learned_from(learned: Learned, lessons: 
 
 
 @pytest.fixture(scope="module")
-def copied(few: Lessons, below: list[str]) -> tuple[Progressive, Watch]:
+def copied(few: Experiences, below: list[str]) -> tuple[Progressive, Watch]:
     watch = Watch()
     return carry(pmn((watch,), start_from=below, asking="copies"), few), watch
 
 
 @pytest.fixture(scope="module")
-def shared(few: Lessons, below: list[str]) -> tuple[Progressive, Watch]:
+def shared(few: Experiences, below: list[str]) -> tuple[Progressive, Watch]:
     watch = Watch()
     options = {"start_from": below, "asking": "shared", "finetune": ["cnt"]}
     return carry(pmn((watch,), **options), few), watch
 
 
 @pytest.fixture(scope="module")
-def beside(few: Lessons, below: list[str]) -> Progressive:
+def beside(few: Experiences, below: list[str]) -> Progressive:
     options = {"asking": "shared", "finetune": ["cnt"], "keep_old": True}
     return carry(pmn(start_from=below, **options), few)
 
@@ -251,7 +255,7 @@ def test_copies_start_as_m_cnts_and_leave_m_cnt_alone(
     assert digest_of(strategy.network["vqa"].asking) != digest_of(strategy.network["cnt"].asking)
 
 
-def test_its_own_start_otherwise(few: Lessons, below: list[str], learned: Learned) -> None:
+def test_its_own_start_otherwise(few: Experiences, below: list[str], learned: Learned) -> None:
     watch = Watch()
     strategy = carry(pmn((watch,), start_from=below, asking="own"), few)
     theirs = strategy.network["cnt"].asking.state_dict()
@@ -260,11 +264,11 @@ def test_its_own_start_otherwise(few: Lessons, below: list[str], learned: Learne
 
 
 def test_without_m_cnt_there_is_nothing_to_copy_or_share(
-    open_stream: Callable[..., Lessons], below: list[str]
+    open_stream: Callable[..., Experiences], below: list[str]
 ) -> None:
-    lessons = open_stream(["obj", "att", {"task": "vqa", "calls": ["obj", "att"]}], 1.0)
+    experiences = open_stream(["obj", "att", {"task": "vqa", "calls": ["obj", "att"]}], 1.0)
     for asking in ("copies", "shared"):
-        strategy = carry(pmn(start_from=below, asking=asking), lessons)
+        strategy = carry(pmn(start_from=below, asking=asking), experiences)
         assert any("asking." in name for name in strategy.network["vqa"].state_dict())
 
 
@@ -306,13 +310,15 @@ def test_a_fine_tuned_module_is_frozen_again_and_its_card_is_new(
     assert cards["vqa"].shares == "cnt"
 
 
-def test_fine_tuning_needs_no_sharing(few: Lessons, below: list[str], learned: Learned) -> None:
+def test_fine_tuning_needs_no_sharing(few: Experiences, below: list[str], learned: Learned) -> None:
     strategy = carry(pmn(start_from=below, asking="copies", finetune=["cnt"]), few)
     changed = [t for t in BELOW if digest_of(strategy.network[t]) != learned.digests[-1][t]]
     assert changed == ["cnt"]
 
 
-def test_the_best_epoch_of_a_fine_tuned_module_remains_too(few: Lessons, below: list[str]) -> None:
+def test_the_best_epoch_of_a_fine_tuned_module_remains_too(
+    few: Experiences, below: list[str]
+) -> None:
     class SpoilLast(SupervisedPlugin):
         good: list[str]
 
@@ -347,7 +353,7 @@ def test_the_best_epoch_of_a_fine_tuned_module_remains_too(few: Lessons, below: 
 
 
 def test_the_old_module_can_be_kept_beside_the_tuned_one(
-    beside: Progressive, few: Lessons, learned: Learned
+    beside: Progressive, few: Experiences, learned: Learned
 ) -> None:
     assert digest_of(beside.network["cnt"]) == learned.digests[-1]["cnt"]
     assert same(answers(beside, few, "cnt"), learned.answers[-1]["cnt"])
@@ -362,7 +368,7 @@ def test_the_old_module_can_be_kept_beside_the_tuned_one(
 
 
 def test_keeping_the_old_module_does_not_change_what_is_learned(
-    beside: Progressive, shared: tuple[Progressive, Watch], few: Lessons
+    beside: Progressive, shared: tuple[Progressive, Watch], few: Experiences
 ) -> None:
     tuned = beside.network["vqa"].callees["cnt"]
     assert digest_of(tuned) == digest_of(shared[0].network["cnt"])
@@ -373,15 +379,15 @@ def test_keeping_the_old_module_does_not_change_what_is_learned(
 
 
 def test_only_what_m_vqa_calls_can_be_fine_tuned(
-    open_stream: Callable[..., Lessons], below: list[str]
+    open_stream: Callable[..., Experiences], below: list[str]
 ) -> None:
-    lessons = open_stream(["obj", "att", {"task": "vqa", "calls": ["obj"]}], 1.0)
+    experiences = open_stream(["obj", "att", {"task": "vqa", "calls": ["obj"]}], 1.0)
     with pytest.raises(UserError, match=r"finetune: 'cnt' is not called by 'vqa', only obj"):
-        carry(pmn(start_from=below, finetune=["cnt"]), lessons)
+        carry(pmn(start_from=below, finetune=["cnt"]), experiences)
 
 
 def test_what_others_call_can_be_fine_tuned_as_a_copy_alone(
-    few: Lessons, below: list[str], learned: Learned
+    few: Experiences, below: list[str], learned: Learned
 ) -> None:
     """M_rel, M_cap and M_cnt call M_obj: they would answer otherwise, and no longer be known."""
     with pytest.raises(UserError, match=r"finetune: 'obj' is called by .*cnt.*keep_old"):
@@ -455,25 +461,25 @@ def test_the_distance_of_counts_by_hand() -> None:
     assert float(found) == pytest.approx((1.5 + 0.125 + 0) / 3, abs=1e-5)
 
 
-def split_by_need(lesson: Any) -> tuple[np.ndarray, np.ndarray]:
+def split_by_need(experience: Any) -> tuple[np.ndarray, np.ndarray]:
     """Samples that need a relation, and those that need none."""
-    needs = lesson.samples.columns["ask_relation"] >= 0
+    needs = experience.samples.columns["ask_relation"] >= 0
     return np.flatnonzero(needs)[:30], np.flatnonzero(~needs)[:30]
 
 
 @pytest.mark.parametrize("task", ["cnt", "vqa"])
 def test_supervision_adds_to_the_loss_of_those_who_need_a_relation_alone(
-    lessons: Lessons, kept: Path, task: str
+    experiences: Experiences, kept: Path, task: str
 ) -> None:
-    lesson = lessons["val"][task]
+    experience = experiences["val"][task]
     by_weight = {}
     for weight in (0.0, 0.5, 1.0):
         given = {"supervise": [task] if weight else [], "supervision": weight or 1.0}
-        strategy = carry(pmn(start_from=[str(kept)], **given), lessons)
+        strategy = carry(pmn(start_from=[str(kept)], **given), experiences)
         losses = []
-        for rows in split_by_need(lesson):
-            x, y = lesson.batches[rows]
-            losses.append(float(strategy.batch_loss(x, y, lesson)[1]))
+        for rows in split_by_need(experience):
+            x, y = experience.batches[rows]
+            losses.append(float(strategy.batch_loss(x, y, experience)[1]))
         by_weight[weight] = losses
     needy, others = zip(*by_weight.values(), strict=True)
     assert others[0] == others[1] == others[2]
@@ -481,33 +487,37 @@ def test_supervision_adds_to_the_loss_of_those_who_need_a_relation_alone(
     assert needy[2] - needy[0] == pytest.approx(2 * (needy[1] - needy[0]), rel=1e-4)
 
 
-def test_supervision_is_that_of_the_query_that_m_rel_gets(lessons: Lessons, kept: Path) -> None:
+def test_supervision_is_that_of_the_query_that_m_rel_gets(
+    experiences: Experiences, kept: Path
+) -> None:
     from pmn_cl.modules.runtime.trace import Trace
 
-    lesson, trace = lessons["val"]["cnt"], Trace()
+    experience, trace = experiences["val"]["cnt"], Trace()
     off, on = (
-        carry(pmn(start_from=[str(kept)], supervise=tasks, supervision=1.0), lessons)
+        carry(pmn(start_from=[str(kept)], supervise=tasks, supervision=1.0), experiences)
         for tasks in ([], ["cnt"])
     )
-    x, y = lesson.batches[split_by_need(lesson)[0]]
+    x, y = experience.batches[split_by_need(experience)[0]]
     with torch.no_grad():
-        losses = [float(strategy.batch_loss(x, y, lesson)[1]) for strategy in (off, on)]
+        losses = [float(strategy.batch_loss(x, y, experience)[1]) for strategy in (off, on)]
         on.network(x, "cnt", trace=trace)
     asked = trace.of("cnt", "rel")[0].query
     assert losses[1] - losses[0] == pytest.approx(float(query_loss(asked, y)), rel=1e-4)
 
 
-def test_the_distance_of_counts_is_added_for_m_cnt_as_told(lessons: Lessons, kept: Path) -> None:
+def test_the_distance_of_counts_is_added_for_m_cnt_as_told(
+    experiences: Experiences, kept: Path
+) -> None:
     found = {}
     for task in ("cnt", "vqa"):
-        lesson = lessons["val"][task]
-        x, y = lesson.batches[np.arange(30)]
+        experience = experiences["val"][task]
+        x, y = experience.batches[np.arange(30)]
         for weight in (0.0, 2.0):
             departures = {"count_distance": weight}
             options = {"supervise": [], "departures": departures, "start_from": [str(kept)]}
-            strategy = carry(pmn(**options), lessons)
+            strategy = carry(pmn(**options), experiences)
             with torch.no_grad():
-                outputs, loss = strategy.batch_loss(x, y, lesson)
+                outputs, loss = strategy.batch_loss(x, y, experience)
             found[task, weight] = float(loss)
         if task == "cnt":
             by_hand = 2.0 * float(count_distance(outputs, y["count"]))
@@ -549,14 +559,14 @@ def test_the_papers_variants_are_built_from_yaml_and_learn_a_step(
     path = tmp_path / "stream.yaml"
     path.write_text(YAML.format(name=name, tasks="".join(more)), "utf-8")
     benchmark = Stream.open(load_spec(path), 0, cache=cache).as_avalanche()
-    lessons = {
-        split: {lesson.task.name: lesson for lesson in benchmark.streams[split]}
+    experiences = {
+        split: {experience.task.name: experience for experience in benchmark.streams[split]}
         for split in ("train", "val")
     }
     watch = Watch()
     one_step = {k: {"epochs": 1, "least_steps": 0, "batch_size": 64} for k in TASKS}
     known = [str(path) for path in kept.iterdir() if path.name[:3] != task]
-    strategy = carry(pmn((watch,), start_from=known, training=one_step), lessons)
+    strategy = carry(pmn((watch,), start_from=known, training=one_step), experiences)
     module = strategy.network[task]
     assert set(module.callees) == set(calls[task] or [])
     assert set(module.call_list) - {"Ω", "Δ"} == (
@@ -564,8 +574,8 @@ def test_the_papers_variants_are_built_from_yaml_and_learn_a_step(
     )
     assert digest_of(module) != watch.start[task][task]
     assert all(value.isfinite().all() for value in module.state_dict().values())
-    metric = lessons["val"][task].task.metric
-    assert 0 <= strategy.score(lessons["val"][task])[metric] <= 1
+    metric = experiences["val"][task].task.metric
+    assert 0 <= strategy.score(experiences["val"][task])[metric] <= 1
 
 
 def test_m_vqa_calls_in_the_papers_order(learned: Learned) -> None:
@@ -578,7 +588,7 @@ def test_m_vqa_calls_in_the_papers_order(learned: Learned) -> None:
 
 
 def test_remembering_scenes_does_not_change_twenty_steps_of_m_vqa5(
-    few: Lessons, below: list[str]
+    few: Experiences, below: list[str]
 ) -> None:
     training = {"vqa": {"epochs": 4, "batch_size": 60, "warmup": 0}}  # 300 samples: 20 steps
     curves, found = [], []
@@ -600,25 +610,25 @@ def test_remembering_scenes_does_not_change_twenty_steps_of_m_vqa5(
 
 
 def test_starting_from_kept_modules_skips_training_and_answers_the_same(
-    kept: Path, lessons: Lessons, learned: Learned
+    kept: Path, experiences: Experiences, learned: Learned
 ) -> None:
-    seen: list[Progress] = []
+    seen: list[TrainingProgress] = []
     chosen = PmnOptions.model_validate({"start_from": [str(kept)]})
-    strategy = carry(Progressive(options=chosen, seed=9, on_progress=seen.append), lessons)
+    strategy = carry(Progressive(options=chosen, seed=9, on_progress=seen.append), experiences)
     assert seen == []
     assert strategy.samples_seen == 0
     for task in TASKS:
         assert strategy.network[task].identity == learned.strategy.network[task].identity
-        assert same(answers(strategy, lessons, task), learned.answers[-1][task])
-        expected = learned.strategy.predict(lessons["val"][task])
-        assert np.array_equal(strategy.predict(lessons["val"][task]), expected)
+        assert same(answers(strategy, experiences, task), learned.answers[-1][task])
+        expected = learned.strategy.predict(experiences["val"][task])
+        assert np.array_equal(strategy.predict(experiences["val"][task]), expected)
     assert strategy.cards == learned.strategy.cards
 
 
 def test_what_was_not_given_is_learned_on_top_of_what_was(
-    kept: Path, few: Lessons, learned: Learned
+    kept: Path, few: Experiences, learned: Learned
 ) -> None:
-    seen: list[Progress] = []
+    seen: list[TrainingProgress] = []
     files = [str(path) for path in kept.iterdir() if path.name[:3] in ("obj", "att")]
     training = {task: {"epochs": 1} for task in TASKS}
     chosen = PmnOptions.model_validate({"start_from": files, "training": training})
@@ -633,7 +643,7 @@ def test_a_file_to_start_from_that_is_not_there_is_said_at_once() -> None:
 
 
 def test_shared_modules_can_be_started_from(
-    shared: tuple[Progressive, Watch], few: Lessons, tmp_path: Path
+    shared: tuple[Progressive, Watch], few: Experiences, tmp_path: Path
 ) -> None:
     shared[0].save(tmp_path)
     again = carry(pmn(start_from=[str(tmp_path)]), few)
@@ -657,18 +667,18 @@ class Loud(ObjectModule):
 
 
 def test_a_users_own_module_is_named_by_reference(
-    open_stream: Callable[..., Lessons], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_stream: Callable[..., Experiences], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "own_object_module.py").write_text(OWN_MODULE, "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    lessons = open_stream(["obj", "att", "rel"], 10.0)
-    strategy = carry(pmn(modules={"obj": "own_object_module:Loud"}), lessons)
+    experiences = open_stream(["obj", "att", "rel"], 10.0)
+    strategy = carry(pmn(modules={"obj": "own_object_module:Loud"}), experiences)
     assert type(strategy.network["obj"]).__name__ == "Loud"
     assert strategy.network["rel"].callees["obj"] is strategy.network["obj"]
     assert strategy.cards["obj"].module == "own_object_module:Loud"
     strategy.save(tmp_path / "modules")
-    again = carry(pmn(start_from=[str(tmp_path / "modules")]), lessons)
-    assert same(answers(again, lessons, "obj"), answers(strategy, lessons, "obj"))
+    again = carry(pmn(start_from=[str(tmp_path / "modules")]), experiences)
+    assert same(answers(again, experiences, "obj"), answers(strategy, experiences, "obj"))
 
 
 @pytest.mark.parametrize(
@@ -680,7 +690,9 @@ def test_a_users_own_module_is_named_by_reference(
         ("object", "unknown module 'object'"),
     ],
 )
-def test_a_reference_to_no_module_is_refused(few: Lessons, reference: str, message: str) -> None:
+def test_a_reference_to_no_module_is_refused(
+    few: Experiences, reference: str, message: str
+) -> None:
     strategy = pmn(modules={"obj": reference})
     with pytest.raises(UserError, match=message):
         strategy.learn(few["train"]["obj"], few["val"]["obj"])
@@ -704,17 +716,17 @@ def test_the_training_of_a_new_task_has_to_be_said_in_full() -> None:
         pmn(training={"mine": {"epochs": 3}})
 
 
-def test_a_fine_tuned_module_keeps_its_level(few: Lessons, below: list[str]) -> None:
+def test_a_fine_tuned_module_keeps_its_level(few: Experiences, below: list[str]) -> None:
     strategy = carry(pmn(start_from=below, finetune=["rel"], keep_old=True), few)
     assert strategy.cards["rel of vqa"].level == 1
 
 
 def test_a_module_can_be_fine_tuned_where_there_is_no_m_cnt(
-    open_stream: Callable[..., Lessons], below: list[str]
+    open_stream: Callable[..., Experiences], below: list[str]
 ) -> None:
-    lessons = open_stream(["obj", "att", "rel", {"task": "vqa", "calls": ["rel"]}], 1.0)
-    untouched = carry(pmn(start_from=below), lessons)
-    tuned = carry(pmn(start_from=below, finetune=["rel"]), lessons)
+    experiences = open_stream(["obj", "att", "rel", {"task": "vqa", "calls": ["rel"]}], 1.0)
+    untouched = carry(pmn(start_from=below), experiences)
+    tuned = carry(pmn(start_from=below, finetune=["rel"]), experiences)
     digests = [digest_of(strategy.network["rel"]) for strategy in (untouched, tuned)]
     assert digests[0] != digests[1] == tuned.cards["rel"].digest
     assert tuned.cards["rel"].level == 1
@@ -727,7 +739,7 @@ def test_a_module_can_be_fine_tuned_where_there_is_no_m_cnt(
     ids=["M_vqa calls more", "M_cnt calls more"],
 )
 def test_m_vqa_takes_nothing_of_an_m_cnt_that_calls_other_modules(
-    open_stream: Callable[..., Lessons],
+    open_stream: Callable[..., Experiences],
     below: list[str],
     asking: str,
     cnt: list[str],
@@ -735,14 +747,14 @@ def test_m_vqa_takes_nothing_of_an_m_cnt_that_calls_other_modules(
 ) -> None:
     """Ω and Q→rel would not fit, which is said, with the way out."""
     tasks = ["obj", "att", "rel", {"task": "cnt", "calls": cnt}, {"task": "vqa", "calls": vqa}]
-    lessons = open_stream(tasks, 1.0)
+    experiences = open_stream(tasks, 1.0)
     with pytest.raises(UserError, match=r"cannot have the same .* `asking: own`"):
-        carry(pmn(start_from=below, asking=asking, finetune=["cnt"]), lessons)
-    assert "vqa" in carry(pmn(start_from=below, asking="own"), lessons).cards
+        carry(pmn(start_from=below, asking=asking, finetune=["cnt"]), experiences)
+    assert "vqa" in carry(pmn(start_from=below, asking="own"), experiences).cards
 
 
 def test_copies_attend_as_m_cnt_does_whatever_the_order_of_calls(
-    open_stream: Callable[..., Lessons], below: list[str]
+    open_stream: Callable[..., Experiences], below: list[str]
 ) -> None:
     class Attention(SupervisedPlugin):
         def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
@@ -759,7 +771,7 @@ def test_copies_attend_as_m_cnt_does_whatever_the_order_of_calls(
 
 
 def test_an_old_module_kept_beside_the_tuned_one_can_be_started_from(
-    beside: Progressive, few: Lessons, tmp_path: Path
+    beside: Progressive, few: Experiences, tmp_path: Path
 ) -> None:
     beside.save(tmp_path)
     again = carry(pmn(start_from=[str(tmp_path)]), few)
@@ -768,7 +780,7 @@ def test_an_old_module_kept_beside_the_tuned_one_can_be_started_from(
 
 
 def test_a_loss_that_is_not_finite_is_traced_to_what_describes_the_regions(
-    few: Lessons, below: list[str]
+    few: Experiences, below: list[str]
 ) -> None:
     strategy = pmn(start_from=[path for path in below if "cnt-" not in path])
     for task in TASKS[:4]:

@@ -41,7 +41,7 @@ _USUAL_CROWD = 7  # enough to ask about, few enough to label
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedQuestion:
     """One question as it is shown."""
 
     kind: str
@@ -58,7 +58,7 @@ class Panel:
     split: str
     scene: Scene
     caption: str
-    asked: tuple[Asked, ...]
+    asked: tuple[AskedQuestion, ...]
     arrow: Arrow | None
     notes: tuple[Note, ...]
 
@@ -119,7 +119,7 @@ def _misfit(panel: Panel, arrangement: str, chosen: tuple[Panel, ...]) -> int:
     return panel.flaws + 6 * grounds + 30 * relations + 60 * elsewhere
 
 
-def lines_of(asked: Asked) -> list[str]:
+def lines_of(asked: AskedQuestion) -> list[str]:
     """Break a question into lines that leave room for its answer."""
     room = SIDE - TAG_WIDTH - 16 - text_width(asked.answer, TEXT_SIZE * BOLDER)
     return wrap(asked.text, room, TEXT_SIZE)
@@ -150,9 +150,9 @@ def _read_caption(store: Store, split: str, number: int) -> str:
     return max(short, key=len, default=captions[0])
 
 
-def _read_questions(store: Store, split: str, number: int, scene: Scene) -> Iterator[Asked]:
+def _read_questions(store: Store, split: str, number: int, scene: Scene) -> Iterator[AskedQuestion]:
     """Yield a question of each type, and last, where there is one, that the arrow belongs to."""
-    by_kind: dict[str, list[Asked]] = {}
+    by_kind: dict[str, list[AskedQuestion]] = {}
     for row in (store.table(split, "vqa")["scene"].array == number).nonzero()[0].tolist():
         asked = _read_question(store, split, row, scene)
         by_kind.setdefault(asked.kind, []).append(asked)
@@ -163,17 +163,17 @@ def _read_questions(store: Store, split: str, number: int, scene: Scene) -> Iter
             yield several[number % len(several)]  # not always of the same family
 
 
-def _read_question(store: Store, split: str, row: int, scene: Scene) -> Asked:
+def _read_question(store: Store, split: str, row: int, scene: Scene) -> AskedQuestion:
     names = store.names
     values = {name: column.array[row] for name, column in store.table(split, "vqa").items()}
     text = sentence([names["question words"][i] for i in values["question"].tolist() if i])
     answer = names["answers"][values["answers"][0]]
     if names["families"][values["family"]] != "query_related":
-        return Asked(names["vqa kinds"][values["kind"]], text, answer)
+        return AskedQuestion(names["vqa kinds"][values["kind"]], text, answer)
     given = scene.owners[values["ask_box"]]
     (sought,) = {scene.owners[region] for region in values["about"].nonzero()[0]} - {given}
     phrase = RELATION_PHRASES[values["ask_relation"]][0]
     name = phrase.removeprefix("with the ").removesuffix(" as")
     novel = f"“{phrase} something {COLOUR_NAMES[scene.things[given].colour]}”"
     never_asked = novel if values["novelty"] & 2 else ""
-    return Asked("relation", text, answer, Link(name, given, sought), never_asked)
+    return AskedQuestion("relation", text, answer, Link(name, given, sought), never_asked)

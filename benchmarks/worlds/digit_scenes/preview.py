@@ -28,7 +28,7 @@ from benchmarks.worlds.digit_scenes.panels import (
     BOLDER,
     TAG_WIDTH,
     TEXT_SIZE,
-    Asked,
+    AskedQuestion,
     Panel,
     choose_panels,
     lines_of,
@@ -201,7 +201,7 @@ def _best_regions(scene: Scene) -> set[int]:
     return {min(scene.regions_of(thing), key=misses) for thing in range(len(scene.things))}
 
 
-def _draw_question(axes: Axes, asked: Asked, x: float, y: float, *, drawn: bool) -> float:
+def _draw_question(axes: Axes, asked: AskedQuestion, x: float, y: float, *, drawn: bool) -> float:
     """Write a question and its answer; ``drawn`` marks the one that the arrow belongs to."""
     tag = f"{asked.kind} {_TO}" if drawn else asked.kind
     _write(axes, x, y, tag, size=_SMALL, color=_ACCENT if drawn else _GREY)

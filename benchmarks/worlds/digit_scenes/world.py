@@ -25,7 +25,8 @@ from benchmarks.worlds.digit_scenes.render import draw, split_handwriting
 from benchmarks.worlds.digit_scenes.rows import Row, read_scene, rows_about
 from benchmarks.worlds.digit_scenes.scenes import draw_scene
 from pmn_cl.data.store import Store, StoreWriter
-from pmn_cl.data.world import Options, Progress, World
+from pmn_cl.data.world import World, WorldOptions
+from pmn_cl.progress import ProgressCallback
 
 SPLITS = ("train", "val", "test", "novel")
 _CHUNK = 250  # scenes held in memory at a time
@@ -38,7 +39,7 @@ _QUESTION_KINDS = {
 }
 
 
-class Scenes(Options):
+class SceneCounts(WorldOptions):
     """How many scenes each split has."""
 
     train: int = Field(10_000, ge=1)
@@ -47,11 +48,11 @@ class Scenes(Options):
     novel: int = Field(2_000, ge=1)
 
 
-class DigitOptions(Options):
+class DigitOptions(WorldOptions):
     """What a stream may set about the digit world."""
 
     seed: int = Field(0, ge=0, le=2**32 - 1)
-    scenes: Scenes = Field(default_factory=lambda: Scenes.model_validate({}))
+    scenes: SceneCounts = Field(default_factory=lambda: SceneCounts.model_validate({}))
     features: int = Field(128, ge=8, le=4096)  # width of a region's feature vector
     noise: float = Field(0.1, ge=0)  # of the detector: the world's difficulty
     duplicates: float = Field(0.6, ge=0, le=2)  # further boxes per object, on average
@@ -68,7 +69,7 @@ class DigitScenes(World):
     extras: ClassVar = {"vqa": ("rel",), "cnt": ("obj",)}
     options: DigitOptions
 
-    def write(self, store: StoreWriter, progress: Progress) -> None:
+    def write(self, store: StoreWriter, progress: ProgressCallback) -> None:
         """Draw, look at and ask about every scene of every split."""
         name_values(store)
         counts = {split: getattr(self.options.scenes, split) for split in SPLITS}

@@ -16,8 +16,9 @@ from pydantic import Field
 
 from pmn_cl.data.joined_store import EXTRA, FEATURES, JoinedStore, Part
 from pmn_cl.data.store import Store, StoreWriter
-from pmn_cl.data.world import Options, Progress, World
+from pmn_cl.data.world import World, WorldOptions
 from pmn_cl.errors import UserError
+from pmn_cl.progress import ProgressCallback
 
 DATA = "PMN_BENCH_DATA"  # the environment variable with the folder that relative paths start from
 ALL_TASKS = ("obj", "att", "rel", "cap", "cnt", "vqa")
@@ -29,7 +30,7 @@ PARTS = (
 )
 
 
-class PreparedOptions(Options):
+class PreparedOptions(WorldOptions):
     """What a stream may set about this world."""
 
     path: str = Field("prepared", min_length=1)  # the folder with the prepared files
@@ -44,7 +45,7 @@ class VisualGenome(World):
     extras: ClassVar = {"vqa": ("rel",), "cnt": ("obj",)}
     options: PreparedOptions
 
-    def write(self, store: StoreWriter, progress: Progress) -> None:
+    def write(self, store: StoreWriter, progress: ProgressCallback) -> None:
         """Refuse: the files are made by commands of their own, which know where the sources are."""
         raise UserError(f"{self.path()}: is made by `pmn-bench prepare`, not by a stream")
 
@@ -60,7 +61,7 @@ class VisualGenome(World):
         found = (place / given for place in places if (place / given / FEATURES).is_file())
         return next(found, places[0] / given)
 
-    def prepare(self, cache: Path | None = None, progress: Progress | None = None) -> Store:
+    def prepare(self, cache: Path | None = None, progress: ProgressCallback | None = None) -> Store:
         """Open what was prepared."""
         folder = self.path()
         if not folder.is_dir():

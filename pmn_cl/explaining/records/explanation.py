@@ -32,7 +32,7 @@ class Said(_Part):
     """The likeliest names, the likeliest first, where it is about names."""
 
 
-class Call(_Part):
+class CallRecord(_Part):
     """One query of a caller to a callee."""
 
     number: int
@@ -91,7 +91,7 @@ class Explanation(_Part):
     attended: list[float]
     """The share of each region in where it looked, in the last step."""
     steps: list[Step]
-    calls: list[Call]
+    calls: list[CallRecord]
     """All of them, in the order of asking."""
     caption: list[str] = Field(default_factory=list)
     """The words that M_cap told M_vqa."""

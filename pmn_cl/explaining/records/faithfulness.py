@@ -84,7 +84,7 @@ def write_faithfulness(folder: Path, record: Faithfulness) -> None:
     write_whole(folder / FAITHFULNESS, record.model_dump_json(indent=1))
 
 
-class Line(NamedTuple):
+class MeasureRow(NamedTuple):
     """One measure of several runs: over seeds, by strategy."""
 
     measure: str
@@ -93,7 +93,7 @@ class Line(NamedTuple):
     difference: Paired | None  # of the first two strategies, on common seeds
 
 
-def summarise(records: Sequence[Faithfulness], split: str) -> list[Line]:
+def summarise(records: Sequence[Faithfulness], split: str) -> list[MeasureRow]:
     """Return each measure's means over seeds, and how far the first two strategies are apart."""
     strategies = list(dict.fromkeys(record.strategy for record in records))
     measured = [(r.strategy, r.seed, r.splits[split]) for r in records if split in r.splits]
@@ -106,7 +106,7 @@ def summarise(records: Sequence[Faithfulness], split: str) -> list[Line]:
         chances = [some.chance[measure] for _, _, some in measured if measure in some.chance]
         known = {name: interval(list(found.values())) for name, found in by_seed.items() if found}
         lines.append(
-            Line(
+            MeasureRow(
                 measure,
                 sum(chances) / len(chances) if chances else None,
                 known,

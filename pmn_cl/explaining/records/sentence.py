@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pmn_cl.explaining.records.explanation import ATTEND, CAPTION, RELATION, RESIDUAL, Box
 
 if TYPE_CHECKING:
-    from pmn_cl.explaining.records.explanation import Call, Explanation, Step
+    from pmn_cl.explaining.records.explanation import CallRecord, Explanation, Step
 
 _MAPS = (ATTEND, RELATION)
 MATTERS = 1.0  # a gate, in even shares of its group
@@ -72,7 +72,7 @@ def groups(step: Step) -> list[list[str]]:
     return [group for group in (maps, told) if group]
 
 
-def call_of(explanation: Explanation, callee: str, step: int) -> Call | None:
+def call_of(explanation: Explanation, callee: str, step: int) -> CallRecord | None:
     """Return M_vqa's call to a callee at a step, where there was one."""
     for call in explanation.calls:
         if (call.depth, call.callee, call.step) == (0, callee, step):

@@ -22,7 +22,7 @@ from pmn_cl import __version__, registry
 from pmn_cl.data.world import cache_folder
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.modules.sizes import Departures, Gates, Sizes, WorldShape
-from pmn_cl.modules.task_module import Plan, TaskModule, digest_of, digest_of_tensors
+from pmn_cl.modules.task_module import ModulePlan, TaskModule, digest_of, digest_of_tensors
 
 SUFFIX = ".safetensors"
 
@@ -56,9 +56,9 @@ class Card(BaseModel):
         """Return what the module is called in a library."""
         return f"{self.task}-{self.identity[:10]}"
 
-    def plan(self) -> Plan:
+    def plan(self) -> ModulePlan:
         """Return what the module is to be built from."""
-        return Plan(
+        return ModulePlan(
             WorldShape(self.region, self.vocabulary),
             Sizes(**self.sizes),
             Gates.model_validate(self.gates),

@@ -23,11 +23,12 @@ from pmn_cl.errors import UserError
 from pmn_cl.files import storing, write_whole
 from pmn_cl.results.folder import RESULT
 from pmn_cl.results.result import Result, read_result
-from pmn_cl.studies.conduct import Plan, plan
+from pmn_cl.studies.conduct import StudyPlan, plan
 from pmn_cl.runs.plan import RunSpec
 from pmn_cl.config.stream import StreamSpec, find_stream
 from pmn_cl.runs.worker import Terms, work
-from pmn_cl.data.world import Progress, cache_folder
+from pmn_cl.progress import ProgressCallback
+from pmn_cl.data.world import cache_folder
 
 VERSION = 1
 
@@ -45,7 +46,7 @@ def plan_command(
     device: str,
     checkpoint_every: float,
     cache: Path | None,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> None:
     """List the runs of a stream, and write them as an array."""
     planned = plan(stream, strategies=strategies, seeds=seeds, out=out)
@@ -69,7 +70,7 @@ def plan_command(
 
 
 def write_array(
-    planned: Plan, script: Path, terms: Terms, *, modules: Path, limit: int | None, gpus: int
+    planned: StudyPlan, script: Path, terms: Terms, *, modules: Path, limit: int | None, gpus: int
 ) -> None:
     """Write a script for sbatch, at most ``limit`` runs at a time, and what it needs beside it.
 
@@ -93,7 +94,7 @@ def write_array(
     write_whole(script, _script(planned, out, described, limit, gpus))
 
 
-def _script(planned: Plan, out: Path, described: Path, limit: int | None, gpus: int) -> str:
+def _script(planned: StudyPlan, out: Path, described: Path, limit: int | None, gpus: int) -> str:
     last = len(planned.runs) - 1
     at_most = "" if limit is None else f"%{limit}"
     threads = max(run.stream.threads for run in planned.runs)

@@ -9,13 +9,19 @@ import torch
 from torch import Tensor
 
 from baselines.common.heads import HEADS, CountHead, SentenceHead, head_for
-from baselines.common.trunk import Plan, Seen, Trunk, observed, reader_name
+from baselines.common.trunk import HeadInput, NetworkPlan, Trunk, observed, reader_name
 from baselines.hard_sharing import SharedNetwork
 from pmn_cl.errors import UserError
 from pmn_cl.modules.caption import END, LONGEST
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.sizes import Sizes, WorldShape
-from pmn_cl.tasks import base as t
+from pmn_cl.tasks.answers import AnswerTask
+from pmn_cl.tasks.attributes import AttributeTask
+from pmn_cl.tasks.base import FORMS, Task
+from pmn_cl.tasks.captions import CaptionTask
+from pmn_cl.tasks.counts import CountTask
+from pmn_cl.tasks.objects import ObjectTask
+from pmn_cl.tasks.relations import RelationTask
 
 NAMES = {
     "objects": ["none", "cat", "dog"],
@@ -28,14 +34,14 @@ NAMES = {
     "answers": ["yes", "no", "cat", "dog"],
 }
 B, N, D = 3, 6, 5
-PLAN = Plan(
+PLAN = NetworkPlan(
     WorldShape(D, NAMES), Sizes(hidden=8, attention=7, caption=4, word=3, terminal=4), 16, 7, -1.5
 )
-KINDS: dict[str, t.Task] = {
+KINDS: dict[str, Task] = {
     task.name: task
     for task in (
-        *(t.ObjectTask(), t.AttributeTask(), t.RelationTask()),
-        *(t.CaptionTask(), t.CountTask(), t.AnswerTask()),
+        *(ObjectTask(), AttributeTask(), RelationTask()),
+        *(CaptionTask(), CountTask(), AnswerTask()),
     )
 }
 
@@ -121,11 +127,11 @@ def test_the_trunk_by_hand() -> None:
     torch.testing.assert_close(seen.fused[1], trunk.fusion.join(both).relu())
 
 
-def seen_of(env: Environment) -> Seen:
+def seen_of(env: Environment) -> HeadInput:
     generator = torch.Generator().manual_seed(2)
     regions = torch.randn(B, N, PLAN.width, generator=generator)
     vector = torch.randn(B, PLAN.width, generator=generator)
-    return Seen(regions, vector, torch.zeros(B, N), vector)
+    return HeadInput(regions, vector, torch.zeros(B, N), vector)
 
 
 def test_the_count_starts_as_the_counters_own() -> None:
@@ -169,12 +175,12 @@ def test_answers_start_unlikely() -> None:
 
 
 def test_every_form_has_a_head() -> None:
-    assert set(HEADS) == set(t.FORMS)
-    assert {task.form for task in KINDS.values()} == set(t.FORMS)
+    assert set(HEADS) == set(FORMS)
+    assert {task.form for task in KINDS.values()} == set(FORMS)
 
 
 def test_a_task_without_a_form_is_told_which_there_are() -> None:
-    class Formless(t.CountTask):
+    class Formless(CountTask):
         name = "formless"
         form = ""
 
@@ -183,7 +189,7 @@ def test_a_task_without_a_form_is_told_which_there_are() -> None:
 
 
 def test_a_query_that_nobody_can_read_is_refused() -> None:
-    class Odd(t.CountTask):
+    class Odd(CountTask):
         name, query = "odd", ("question", "colour")
 
     with pytest.raises(UserError, match="'odd' asks with question, colour"):

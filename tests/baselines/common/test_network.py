@@ -24,22 +24,22 @@ METHODS = [HardSharing, ProgressiveColumns, Multinet]
 QUESTION, CAPTION = NAMES["vqa.h5"]["question words"], NAMES["coco.h5"]["caption words"]
 
 
-def lessons(folder: Path, vectors: int) -> dict[str, Any]:
-    """Training lessons of a world whose words have vectors of so many numbers."""
+def experiences(folder: Path, vectors: int) -> dict[str, Any]:
+    """Training experiences of a world whose words have vectors of so many numbers."""
     given = {
         **{"name": "words", "tasks": ["cap", "cnt", "vqa"]},
         "world": {"name": "visual_genome", "path": str(make_prepared(folder, vectors=vectors))},
         **{"strategies": ["constant"], "seeds": [0]},
     }
     benchmark = Stream.open(StreamSpec.model_validate(given), 0).as_avalanche()
-    return {lesson.task.name: lesson for lesson in benchmark.streams["train"]}
+    return {experience.task.name: experience for experience in benchmark.streams["train"]}
 
 
 def prepared(method: type[HeadsStrategy], *some: Any) -> Any:
     torch.manual_seed(0)
     strategy = method(seed=0)
-    for lesson in some:
-        strategy.prepare(lesson)
+    for experience in some:
+        strategy.prepare(experience)
     return strategy.network
 
 
@@ -52,9 +52,9 @@ def test_words_start_from_the_vectors_of_the_world(
     method: type[HeadsStrategy], tmp_path: Path
 ) -> None:
     width = SIZES["small"].word
-    known = lessons(tmp_path / "with", width)
+    known = experiences(tmp_path / "with", width)
     network = prepared(method, *known.values())
-    unknown = lessons(tmp_path / "without", 0)
+    unknown = experiences(tmp_path / "without", 0)
     without = prepared(method, *unknown.values())
     for kind, words in ((QuestionEncoder, QUESTION), (SentenceHead, CAPTION)):
         started, as_always = words_of(network, kind), words_of(without, kind)
@@ -71,7 +71,7 @@ def test_words_start_from_the_vectors_of_the_world(
 def test_a_later_task_leaves_words_as_they_were_learned(
     method: type[HeadsStrategy], tmp_path: Path
 ) -> None:
-    known = lessons(tmp_path, SIZES["small"].word)
+    known = experiences(tmp_path, SIZES["small"].word)
     strategy = method(seed=0)
     strategy.prepare(known["cnt"])
     learned = words_of(strategy.network, QuestionEncoder)

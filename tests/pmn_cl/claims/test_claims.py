@@ -22,7 +22,7 @@ from made_results import result
 
 from pmn_cl.claims.claims import CLAIMS
 from pmn_cl.claims.evidence import Evidence, Grades, Measure, best_middle
-from pmn_cl.claims.rule import Check, Claim, Finding, Judged, above, every, judge
+from pmn_cl.claims.rule import Check, CheckedClaim, Claim, Finding, above, every, judge
 from pmn_cl.claims.table import COLUMNS, as_data, gather
 from pmn_cl.cli.main import main
 from pmn_cl.errors import UserError
@@ -143,17 +143,17 @@ def grades(table: Mapping[str, tuple[int, float, float]], judges: int = 3) -> li
     ]
 
 
-def verdicts(judged: Sequence[Judged], split: str = "test") -> dict[str, str]:
+def verdicts(judged: Sequence[CheckedClaim], split: str = "test") -> dict[str, str]:
     return {j.claim.name: j.finding.verdict for j in judged if j.split == split}
 
 
 def judged_of(
     values: Mapping[str, float], table: Mapping[str, tuple[int, float, float]] = TABLE_5
-) -> list[Judged]:
+) -> list[CheckedClaim]:
     return judge(Evidence(made(values), grades(table)), CLAIMS)
 
 
-def of(judged: Sequence[Judged], name: str, split: str = "test") -> Finding:
+def of(judged: Sequence[CheckedClaim], name: str, split: str = "test") -> Finding:
     [found] = [j.finding for j in judged if (j.claim.name, j.split) == (name, split)]
     return found
 
@@ -455,7 +455,7 @@ def test_what_cannot_be_judged_together_is_refused() -> None:
 # --- laws ----------------------------------------------------------------------------------
 
 
-def summary(judged: Sequence[Judged]) -> list[tuple[str, str, str, str, float]]:
+def summary(judged: Sequence[CheckedClaim]) -> list[tuple[str, str, str, str, float]]:
     return [
         (j.claim.name, j.split, j.finding.verdict, j.finding.note, pair.difference.mean)
         for j in judged

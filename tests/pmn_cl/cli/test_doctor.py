@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from pmn_cl.cli import doctor
-from pmn_cl.cli.doctor import Finding
+from pmn_cl.cli.doctor import Diagnosis
 
 
 @pytest.fixture
@@ -38,11 +38,11 @@ def install(folder: Path, name: str, version: str, files: str = "", needs: str =
     importlib.invalidate_caches()
 
 
-def shadows(folder: Path) -> list[Finding]:
+def shadows(folder: Path) -> list[Diagnosis]:
     return list(doctor._shadows(folder))
 
 
-def tracking(folder: Path) -> Finding:
+def tracking(folder: Path) -> Diagnosis:
     [finding] = doctor._tracking(folder)
     return finding
 
@@ -135,7 +135,7 @@ def test_tracking_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with socket.create_server(("127.0.0.1", 0)) as server:
         uri = f"http://127.0.0.1:{server.getsockname()[1]}"
         monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-        assert tracking(tmp_path) == Finding("MLflow store", "good", f"{uri} answers")
+        assert tracking(tmp_path) == Diagnosis("MLflow store", "good", f"{uri} answers")
     finding = tracking(tmp_path)  # now nobody listens there
     assert finding.state == "wrong" and "refused" in finding.found
     assert "start the server" in finding.advice
@@ -209,9 +209,9 @@ def test_torch_and_avalanche_that_cannot_be_imported(monkeypatch: pytest.MonkeyP
 def test_findings_are_printed_with_their_advice() -> None:
     console = Console(width=200, file=io.StringIO())
     findings = [
-        Finding("one", "good", "as it should be"),
-        Finding("two", "note", "so so"),
-        Finding("three", "wrong", "broken", "mend it"),
+        Diagnosis("one", "good", "as it should be"),
+        Diagnosis("two", "note", "so so"),
+        Diagnosis("three", "wrong", "broken", "mend it"),
     ]
     doctor.print_findings(findings, console)
     assert isinstance(console.file, io.StringIO)

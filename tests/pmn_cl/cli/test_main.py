@@ -23,7 +23,7 @@ from benchmarks.overview import print_overview
 from benchmarks.stream import Stream
 from pmn_cl import __version__, registry
 from pmn_cl.cli import doctor
-from pmn_cl.cli.doctor import Finding
+from pmn_cl.cli.doctor import Diagnosis
 from pmn_cl.cli.main import main
 from pmn_cl.config.stream import load_spec, shipped_streams
 from pmn_cl.data.store import Store
@@ -360,7 +360,7 @@ def test_defects_of_ours_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(("state", "code"), [("good", 0), ("note", 0), ("wrong", 1)])
 def test_exit_code_of_doctor(monkeypatch: pytest.MonkeyPatch, state: str, code: int) -> None:
-    finding = Finding("a thing", state, "as found", "do this")  # type: ignore[arg-type]
+    finding = Diagnosis("a thing", state, "as found", "do this")  # type: ignore[arg-type]
     monkeypatch.setattr(doctor, "examine", lambda folder: [finding])
     result = run("doctor")
     assert result.exit_code == code
@@ -385,12 +385,12 @@ def kept_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from pmn_cl.modules.library import cards as library
     from pmn_cl.modules.relation import RelationModule
     from pmn_cl.modules.sizes import Departures, Gates, Sizes, WorldShape
-    from pmn_cl.modules.task_module import Plan
+    from pmn_cl.modules.task_module import ModulePlan
     from pmn_cl.modules.terminal import ObjectModule
 
     names = {"objects": ["a", "b"], "relations": ["left"], "directions": ["object", "subject"]}
     sizes = Sizes(hidden=4, attention=4, caption=4, word=4, terminal=3)
-    plan = Plan(WorldShape(5, names), sizes, Gates(), Departures())
+    plan = ModulePlan(WorldShape(5, names), sizes, Gates(), Departures())
     torch.manual_seed(0)
     obj = ObjectModule(plan, {})
     rel = RelationModule(plan, {"obj": obj})

@@ -513,10 +513,10 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from pmn_cl.tasks.base import RelationTask
-from pmn_cl.data.world import Options, World
+from pmn_cl.data.world import World, WorldOptions
 
 
-class RoomOptions(Options):
+class RoomOptions(WorldOptions):
     walls: int = Field(4, gt=2)
     colour: Literal["red", "Blue"] = "red"
     sizes: list[int] = []

@@ -26,8 +26,9 @@ import pmn_cl
 from pmn_cl.cli.main import main
 from pmn_cl.data import store as store_module
 from pmn_cl.data.store import MappedArray, Store, StoreWriter, build_store
-from pmn_cl.data.world import Progress, World, cache_folder
+from pmn_cl.data.world import World, cache_folder
 from pmn_cl.errors import UserError
+from pmn_cl.progress import ProgressCallback
 
 HOME = Path(pmn_cl.__file__).parent.parent
 TINY = ["--train", "50", "--val", "4", "--test", "4", "--novel", "4"]
@@ -440,7 +441,7 @@ class Slow(World):
 
     name, summary, written = "slow", "for tests", 0
 
-    def write(self, store: StoreWriter, progress: Progress) -> None:
+    def write(self, store: StoreWriter, progress: ProgressCallback) -> None:
         type(self).written += 1
         store.create("train/obj/x", 2)
         store.append("train/obj/x", [1, 2])

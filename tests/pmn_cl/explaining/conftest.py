@@ -54,13 +54,13 @@ def runs(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def lively(cache: Path) -> tuple[ModuleNetwork, dict[str, Tensor]]:
     """A network that never learned, but in which everything matters; and some questions."""
-    lessons = Stream.open(tiny(["pmn"]), 0, cache=cache).as_avalanche().streams
+    experiences = Stream.open(tiny(["pmn"]), 0, cache=cache).as_avalanche().streams
     pmn = Progressive(options=PmnOptions(memory=False))
-    pmn.build(lessons["train"])
+    pmn.build(experiences["train"])
     generator = torch.Generator().manual_seed(5)
     for parameter in pmn.network.parameters():
         parameter.data = 0.4 * torch.randn(parameter.shape, generator=generator)
-    x, _ = lessons["test"][-1].batches[torch.arange(0, 600, 50)]
+    x, _ = experiences["test"][-1].batches[torch.arange(0, 600, 50)]
     return pmn.network, dict(x.items())
 
 

@@ -21,7 +21,7 @@ Opened = Callable[[str], Explainer]
 
 
 def batch(explainer: Explainer, ids: list[int]) -> dict[str, Tensor]:
-    x, _ = explainer.lesson("test").batches[torch.tensor(ids)]
+    x, _ = explainer.experience("test").batches[torch.tensor(ids)]
     return dict(x.items())
 
 

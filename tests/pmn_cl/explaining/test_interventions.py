@@ -55,7 +55,7 @@ def test_what_a_group_has_stays_the_same_in_sum_and_proportion(
 
 
 def batch(explainer: Explainer, count: int) -> dict[str, torch.Tensor]:
-    x, _ = explainer.lesson("test").batches[torch.arange(count)]
+    x, _ = explainer.experience("test").batches[torch.arange(count)]
     return dict(x.items())
 
 

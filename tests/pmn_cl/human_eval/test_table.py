@@ -10,7 +10,7 @@ import pytest
 from made_rounds import made_round, opinion, saved_by
 
 from pmn_cl.human_eval.rounds import GROUPS, Round
-from pmn_cl.human_eval.sheets import Judged, collect
+from pmn_cl.human_eval.sheets import GradedSheet, collect
 from pmn_cl.human_eval.table import (
     ALL,
     PAPER,
@@ -23,7 +23,7 @@ from pmn_cl.human_eval.table import (
 )
 
 
-def judged(key: Round, folder: Path) -> list[Judged]:
+def judged(key: Round, folder: Path) -> list[GradedSheet]:
     paths = []
     for sheet in key.sheets:
         paths.append(folder / f"{sheet.judge}.json")
@@ -84,17 +84,17 @@ def test_a_stratum_that_nobody_judged_is_named(tmp_path: Path) -> None:
 
 def test_agreement_by_unit() -> None:
     some = [
-        Judged("q1", 1, 0, 4),
-        Judged("q1", 2, 0, 4),
-        Judged("q2", 1, 1, 3),
-        Judged("q2", 2, 0, 3),
+        GradedSheet("q1", 1, 0, 4),
+        GradedSheet("q1", 2, 0, 4),
+        GradedSheet("q2", 1, 1, 3),
+        GradedSheet("q2", 2, 0, 3),
     ]
     found = alphas(some)
     # PMN: 0 0 and 1 0, so o_00 = 2, o_01 = o_10 = 1, n = (3, 1): 1 - 3 * 2 / (2 * 3) = 0.
     assert found["pmn"]["interval"] == pytest.approx(0)
     assert found["baseline"]["interval"] == pytest.approx(1)
     assert found["both"]["interval"] is not None and 0.9 < found["both"]["interval"] < 1
-    assert alphas([Judged("q1", 1, 0, 4)])["both"]["ordinal"] is None
+    assert alphas([GradedSheet("q1", 1, 0, 4)])["both"]["ordinal"] is None
 
 
 def test_what_claims_reads(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pmn_cl.modules.caption import CaptionModule
 from pmn_cl.modules.count import CountModule
 from pmn_cl.modules.relation import RelationModule
 from pmn_cl.modules.sizes import Departures, Gates, Sizes, WorldShape
-from pmn_cl.modules.task_module import Plan, TaskModule
+from pmn_cl.modules.task_module import ModulePlan, TaskModule
 from pmn_cl.modules.terminal import AttributeModule, ObjectModule
 
 KINDS: dict[str, type[TaskModule]] = {
@@ -64,7 +64,7 @@ def give_weights(module: nn.Module, seed: int) -> None:
 
 
 @pytest.fixture(scope="session")
-def plan() -> Callable[..., Plan]:
+def plan() -> Callable[..., ModulePlan]:
     """Return a maker of plans for the tiny world; all that is not said is the paper's."""
 
     def make(
@@ -73,12 +73,14 @@ def plan() -> Callable[..., Plan]:
         departures: Departures | None = None,
         region: int = REGION,
         counts: Mapping[str, int] | None = None,
-    ) -> Plan:
+    ) -> ModulePlan:
         names = {
             what: [f"{what} {number}" for number in range(count)]
             for what, count in {**COUNTS, **(counts or {})}.items()
         }
-        return Plan(WorldShape(region, names), sizes, gates or Gates(), departures or Departures())
+        return ModulePlan(
+            WorldShape(region, names), sizes, gates or Gates(), departures or Departures()
+        )
 
     return make
 
@@ -88,7 +90,7 @@ def modules() -> Callable[..., dict[str, Any]]:
     """Return a maker of all six modules in eval mode, with weights that a seed decides."""
 
     def make(
-        plan: Plan,
+        plan: ModulePlan,
         *,
         seed: int = 0,
         calls: Mapping[str, Sequence[str]] | None = None,

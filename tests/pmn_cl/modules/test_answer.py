@@ -17,12 +17,12 @@ from pmn_cl.modules.compositional import ATTEND, RESIDUAL
 from pmn_cl.modules.relation import RelationQuery
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.sizes import SIZES, Departures, Gates
-from pmn_cl.modules.task_module import Plan
+from pmn_cl.modules.task_module import ModulePlan
 from pmn_cl.modules.terminal import ObjectModule
 
 Modules = Callable[..., dict[str, Any]]
 Batch = Callable[..., dict[str, Tensor]]
-Plans = Callable[..., Plan]
+Plans = Callable[..., ModulePlan]
 BELOW = ("obj", "att", "rel", "cnt", "cap")
 ANSWERS, CODES, WORDS, COUNTS = 8, 6, 6, 5  # of the tiny world
 
@@ -226,7 +226,7 @@ def test_padding_gets_no_attention(plan: Plans, modules: Modules, batch: Batch) 
         assert torch.allclose(attention.sum(1), torch.ones(3), atol=1e-6)
 
 
-def frozen_below(plan: Plan, modules: Modules, seed: int = 0) -> dict[str, Any]:
+def frozen_below(plan: ModulePlan, modules: Modules, seed: int = 0) -> dict[str, Any]:
     """All modules in double precision; M_vqa's callees frozen."""
     made = modules(plan, seed=seed)
     for module in made.values():

@@ -15,11 +15,11 @@ from pmn_cl.modules import caption
 from pmn_cl.modules.caption import CHANCES, END, GREEDY, START, soft_sentence
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.sizes import SIZES
-from pmn_cl.modules.task_module import Plan
+from pmn_cl.modules.task_module import ModulePlan
 
 Modules = Callable[..., dict[str, Any]]
 Batch = Callable[..., dict[str, Tensor]]
-Plans = Callable[..., Plan]
+Plans = Callable[..., ModulePlan]
 WORDS, LONGEST = 6, 16  # of the tiny world; of the paper
 
 

@@ -13,7 +13,7 @@ from pmn_cl.modules.compositional import ATTEND, RESIDUAL, CompositionalModule, 
 from pmn_cl.modules.importance import Importances
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.runtime.trace import Trace
-from pmn_cl.modules.task_module import Plan, TaskModule
+from pmn_cl.modules.task_module import ModulePlan, TaskModule
 
 Event = tuple[Any, ...]  # what was done, by whom, for whom, and what stood on the pad
 # A network of three levels: who calls whom in which order, and how many passes T they make.
@@ -59,7 +59,7 @@ def answer(n: str, states: list[Any], q: Any) -> Any:
 class Low(TaskModule):
     """A terminal module that writes down when it is asked, and about how many samples."""
 
-    def __init__(self, plan: Plan, name: str, events: list[Event]) -> None:
+    def __init__(self, plan: ModulePlan, name: str, events: list[Event]) -> None:
         super().__init__(plan, {})
         self.task, self.events = name, events
         self.asked: list[int] = []
@@ -78,7 +78,7 @@ class Toy(CompositionalModule):
     """A compositional module that writes down every step."""
 
     def __init__(
-        self, plan: Plan, name: str, callees: Mapping[str, TaskModule], events: list[Event]
+        self, plan: ModulePlan, name: str, callees: Mapping[str, TaskModule], events: list[Event]
     ) -> None:
         super().__init__(plan, callees)
         self.task, self.call_list, self.events = name, LISTS[name], events
@@ -154,7 +154,7 @@ def algorithm_1(n: str, q_n: float, events: list[Event]) -> float:
     return answer(n, list(s.values()), q_n)
 
 
-def toys(plan: Plan) -> tuple[dict[str, Any], list[Event]]:
+def toys(plan: ModulePlan) -> tuple[dict[str, Any], list[Event]]:
     """The toy network in eval mode, and where it writes what it does."""
     events: list[Event] = []
     low, other = Low(plan, "low", events), Low(plan, "other", events)
@@ -171,7 +171,7 @@ def scene(batch: Callable[..., dict[str, Tensor]], trace: Trace | None = None) -
 
 
 def test_calls_are_made_in_the_order_of_algorithm_1(
-    plan: Callable[..., Plan], batch: Callable[..., dict[str, Tensor]]
+    plan: Callable[..., ModulePlan], batch: Callable[..., dict[str, Tensor]]
 ) -> None:
     made, events = toys(plan())
     made["high"](torch.tensor([0.5, -1.0, 2.0]), scene(batch))
@@ -184,7 +184,7 @@ def test_calls_are_made_in_the_order_of_algorithm_1(
 
 
 def test_answers_are_those_of_algorithm_1(
-    plan: Callable[..., Plan], batch: Callable[..., dict[str, Tensor]]
+    plan: Callable[..., ModulePlan], batch: Callable[..., dict[str, Tensor]]
 ) -> None:
     made, _ = toys(plan())
     queries = [0.5, -1.0, 2.0]
@@ -193,7 +193,7 @@ def test_answers_are_those_of_algorithm_1(
 
 
 def test_the_scratch_pad_is_wiped_at_every_step(
-    plan: Callable[..., Plan], batch: Callable[..., dict[str, Tensor]]
+    plan: Callable[..., ModulePlan], batch: Callable[..., dict[str, Tensor]]
 ) -> None:
     made, events = toys(plan())
     made["middle"](torch.zeros(3), scene(batch))
@@ -204,7 +204,7 @@ def test_the_scratch_pad_is_wiped_at_every_step(
 
 
 def test_calls_go_depth_first(
-    plan: Callable[..., Plan], batch: Callable[..., dict[str, Tensor]]
+    plan: Callable[..., ModulePlan], batch: Callable[..., dict[str, Tensor]]
 ) -> None:
     """All that M_middle does stands between the query to it and the receipt of its answer."""
     made, events = toys(plan())
@@ -218,7 +218,7 @@ def test_calls_go_depth_first(
 
 
 def test_a_module_that_has_finished_takes_no_further_step(
-    plan: Callable[..., Plan], batch: Callable[..., dict[str, Tensor]]
+    plan: Callable[..., ModulePlan], batch: Callable[..., dict[str, Tensor]]
 ) -> None:
     class Brief(Toy):
         def finished(self, s: Tensor) -> bool:
@@ -232,7 +232,7 @@ def test_a_module_that_has_finished_takes_no_further_step(
 
 
 @pytest.mark.parametrize("part", [ATTEND, RESIDUAL])
-def test_a_part_that_a_module_lacks_is_named(part: str, plan: Callable[..., Plan]) -> None:
+def test_a_part_that_a_module_lacks_is_named(part: str, plan: Callable[..., ModulePlan]) -> None:
     class Without(Toy):
         attend = CompositionalModule.attend
         residual = CompositionalModule.residual
@@ -257,7 +257,7 @@ class Gated(Toy):
         return super().transmit(k, s, {name: g[name] * v for name, v in V.items()}, g, env)
 
 
-def gated(plan: Plan, low: list[float], other: list[float]) -> Gated:
+def gated(plan: ModulePlan, low: list[float], other: list[float]) -> Gated:
     """M_middle with these gates for its two callees; Ω's are closed throughout."""
     events: list[Event] = []
     callees = {name: Low(plan, name, events) for name in ("low", "other")}
@@ -272,7 +272,7 @@ def gated(plan: Plan, low: list[float], other: list[float]) -> Gated:
 
 
 def test_a_callee_that_no_sample_wants_is_not_run(
-    plan: Callable[..., Plan], batch: Callable[..., dict[str, Tensor]]
+    plan: Callable[..., ModulePlan], batch: Callable[..., dict[str, Tensor]]
 ) -> None:
     module = gated(plan(), low=[1, 1, 1], other=[0, 0, 0])
     module(torch.zeros(3), scene(batch))
@@ -281,7 +281,7 @@ def test_a_callee_that_no_sample_wants_is_not_run(
 
 
 def test_only_samples_that_want_to_hear_from_a_callee_are_sent_to_it(
-    plan: Callable[..., Plan], batch: Callable[..., dict[str, Tensor]]
+    plan: Callable[..., ModulePlan], batch: Callable[..., dict[str, Tensor]]
 ) -> None:
     module = gated(plan(), low=[0.5, 0, 1], other=[0, 1, 0])
     module(torch.zeros(3), scene(batch))
@@ -290,7 +290,7 @@ def test_only_samples_that_want_to_hear_from_a_callee_are_sent_to_it(
 
 
 def test_behind_closed_gates_the_answer_is_that_of_asking_everybody(
-    plan: Callable[..., Plan], batch: Callable[..., dict[str, Tensor]]
+    plan: Callable[..., ModulePlan], batch: Callable[..., dict[str, Tensor]]
 ) -> None:
     module = gated(plan(), low=[0.5, 0, 1], other=[0, 1, 0])
     query = torch.tensor([0.5, -1.0, 2.0])
@@ -303,7 +303,7 @@ def test_behind_closed_gates_the_answer_is_that_of_asking_everybody(
 
 
 def test_samples_that_are_sent_on_keep_their_own_scenes_and_queries(
-    plan: Callable[..., Plan], batch: Callable[..., dict[str, Tensor]]
+    plan: Callable[..., ModulePlan], batch: Callable[..., dict[str, Tensor]]
 ) -> None:
     class Look(Low):
         def forward(self, query: Tensor, env: Environment) -> Tensor:
@@ -318,7 +318,7 @@ def test_samples_that_are_sent_on_keep_their_own_scenes_and_queries(
 
 
 def test_a_trace_has_the_calls_in_the_order_in_which_they_end(
-    plan: Callable[..., Plan], batch: Callable[..., dict[str, Tensor]]
+    plan: Callable[..., ModulePlan], batch: Callable[..., dict[str, Tensor]]
 ) -> None:
     made, events = toys(plan())
     trace = Trace()
@@ -330,7 +330,7 @@ def test_a_trace_has_the_calls_in_the_order_in_which_they_end(
     assert [call.step for call in trace.of("middle", "low")] == [1, 2, 3] * 2
 
 
-def test_callees_do_not_become_parts_of_their_caller(plan: Callable[..., Plan]) -> None:
+def test_callees_do_not_become_parts_of_their_caller(plan: Callable[..., ModulePlan]) -> None:
     """Else they would be trained, counted and saved twice."""
     made, _ = toys(plan())
     assert list(made["high"].modules()) == [made["high"]]

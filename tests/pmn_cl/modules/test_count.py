@@ -16,11 +16,11 @@ from pmn_cl.modules.compositional import ATTEND
 from pmn_cl.modules.relation import RelationQuery
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.sizes import SIZES, Departures, Gates
-from pmn_cl.modules.task_module import Plan
+from pmn_cl.modules.task_module import ModulePlan
 
 Modules = Callable[..., dict[str, Any]]
 Batch = Callable[..., dict[str, Tensor]]
-Plans = Callable[..., Plan]
+Plans = Callable[..., ModulePlan]
 CODES = 6  # relations in both directions, in the tiny world
 DESCRIBED = {"cnt": ("rel", "obj", "att")}  # with names and attributes of regions to attend over
 
@@ -190,7 +190,7 @@ def test_padded_boxes_never_count(plan: Plans, modules: Modules, batch: Batch) -
     assert asked(cnt, x).argmax(1).tolist() == [5, 3, 4]
 
 
-def doubled(plan: Plan, modules: Modules, **options: Any) -> dict[str, Any]:
+def doubled(plan: ModulePlan, modules: Modules, **options: Any) -> dict[str, Any]:
     """All modules in double precision, those below M_cnt frozen."""
     made = modules(plan, **options)
     for module in made.values():

@@ -20,11 +20,11 @@ from pmn_cl.modules.relation import (
 )
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.sizes import SIZES, Departures
-from pmn_cl.modules.task_module import Plan
+from pmn_cl.modules.task_module import ModulePlan
 
 Modules = Callable[..., dict[str, Any]]
 Batch = Callable[..., dict[str, Tensor]]
-Plans = Callable[..., Plan]
+Plans = Callable[..., ModulePlan]
 RELATIONS, DIRECTIONS = 3, 2  # of the tiny world
 
 

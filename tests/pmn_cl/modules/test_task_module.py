@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from pmn_cl.errors import UserError
 from pmn_cl.modules.runtime.environment import Environment
-from pmn_cl.modules.task_module import Plan, digest_of, identity_of
+from pmn_cl.modules.task_module import ModulePlan, digest_of, identity_of
 
 Modules = Callable[..., dict[str, Any]]
 Batch = Callable[..., dict[str, Tensor]]
@@ -22,7 +22,7 @@ def buffers(module: nn.Module) -> list[Tensor]:
 
 
 def test_a_frozen_module_does_not_go_into_training_mode(
-    plan: Callable[..., Plan], modules: Modules
+    plan: Callable[..., ModulePlan], modules: Modules
 ) -> None:
     cap = modules(plan(), frozen=["obj", "att", "cap"])["cap"]
     cap.train()
@@ -30,7 +30,7 @@ def test_a_frozen_module_does_not_go_into_training_mode(
 
 
 def test_running_statistics_of_a_frozen_module_stay(
-    plan: Callable[..., Plan], modules: Modules, batch: Batch
+    plan: Callable[..., ModulePlan], modules: Modules, batch: Batch
 ) -> None:
     cap = modules(plan(), frozen=["obj", "att", "cap"])["cap"]
     before = buffers(cap)
@@ -41,7 +41,7 @@ def test_running_statistics_of_a_frozen_module_stay(
 
 
 def test_running_statistics_of_a_learning_module_move(
-    plan: Callable[..., Plan], modules: Modules, batch: Batch
+    plan: Callable[..., ModulePlan], modules: Modules, batch: Batch
 ) -> None:
     """Else the test above would show nothing."""
     cap = modules(plan())["cap"]
@@ -52,7 +52,7 @@ def test_running_statistics_of_a_learning_module_move(
 
 
 def test_freezing_takes_gradients_away(
-    plan: Callable[..., Plan], modules: Modules, batch: Batch
+    plan: Callable[..., ModulePlan], modules: Modules, batch: Batch
 ) -> None:
     obj = modules(plan())["obj"]
     env = Environment.of(batch())
@@ -61,7 +61,7 @@ def test_freezing_takes_gradients_away(
     assert all(p.grad is None and not p.requires_grad for p in obj.parameters())
 
 
-def test_an_unfrozen_module_learns_again(plan: Callable[..., Plan], modules: Modules) -> None:
+def test_an_unfrozen_module_learns_again(plan: Callable[..., ModulePlan], modules: Modules) -> None:
     cap = modules(plan(), frozen=["obj", "att", "cap"])["cap"]
     cap.unfreeze()
     assert cap.identity is None
@@ -72,7 +72,7 @@ def test_an_unfrozen_module_learns_again(plan: Callable[..., Plan], modules: Mod
 
 
 def test_freezing_again_gives_the_same_identity(
-    plan: Callable[..., Plan], modules: Modules
+    plan: Callable[..., ModulePlan], modules: Modules
 ) -> None:
     cap = modules(plan(), frozen=["obj", "att", "cap"])["cap"]
     identity = cap.identity
@@ -82,7 +82,7 @@ def test_freezing_again_gives_the_same_identity(
 
 
 def test_every_parameter_and_every_buffer_is_in_the_digest(
-    plan: Callable[..., Plan], modules: Modules
+    plan: Callable[..., ModulePlan], modules: Modules
 ) -> None:
     cap = modules(plan())["cap"]
     seen = {digest_of(cap)}
@@ -96,7 +96,7 @@ def test_every_parameter_and_every_buffer_is_in_the_digest(
 
 
 def test_the_smallest_change_changes_the_digest(
-    plan: Callable[..., Plan], modules: Modules
+    plan: Callable[..., ModulePlan], modules: Modules
 ) -> None:
     obj = modules(plan())["obj"]
     before = digest_of(obj)
@@ -106,7 +106,9 @@ def test_the_smallest_change_changes_the_digest(
     assert digest_of(obj) != before
 
 
-def test_equal_weights_give_equal_digests(plan: Callable[..., Plan], modules: Modules) -> None:
+def test_equal_weights_give_equal_digests(
+    plan: Callable[..., ModulePlan], modules: Modules
+) -> None:
     one, other = modules(plan(), seed=3), modules(plan(), seed=3)
     assert {n: digest_of(m) for n, m in one.items()} == {n: digest_of(m) for n, m in other.items()}
     assert digest_of(one["obj"]) != digest_of(modules(plan(), seed=4)["obj"])
@@ -124,7 +126,9 @@ def test_type_and_shape_are_in_the_digest() -> None:
     assert len({holding(value) for value in zeros}) == 3
 
 
-def test_identity_follows_callees_however_deep(plan: Callable[..., Plan], modules: Modules) -> None:
+def test_identity_follows_callees_however_deep(
+    plan: Callable[..., ModulePlan], modules: Modules
+) -> None:
     made = modules(plan())
     before = {name: identity_of(module) for name, module in made.items()}
     with torch.no_grad():
@@ -136,7 +140,7 @@ def test_identity_follows_callees_however_deep(plan: Callable[..., Plan], module
 
 
 def test_callees_are_neither_trained_counted_nor_saved_with_their_caller(
-    plan: Callable[..., Plan], modules: Modules
+    plan: Callable[..., ModulePlan], modules: Modules
 ) -> None:
     made = modules(plan())
     own = {id(p) for p in made["vqa"].parameters()}
@@ -146,7 +150,7 @@ def test_callees_are_neither_trained_counted_nor_saved_with_their_caller(
 
 
 def test_a_module_without_parts_to_share_says_so(
-    plan: Callable[..., Plan], modules: Modules
+    plan: Callable[..., ModulePlan], modules: Modules
 ) -> None:
     with pytest.raises(UserError, match="M_obj has no parts to share with 'cnt'"):
         modules(plan())["obj"].share("cnt")

@@ -8,7 +8,7 @@ from pmn_cl.data.samples import Samples
 from pmn_cl.data.store import Store
 from pmn_cl.modules.runtime.network import ModuleNetwork
 from pmn_cl.modules.sizes import DEPARTURES, SIZES, Gates, WorldShape
-from pmn_cl.modules.task_module import Plan
+from pmn_cl.modules.task_module import ModulePlan
 from pmn_cl.modules.telling import tell
 from pmn_cl.registry import MODULES, load
 from pmn_cl.tasks.answers import AnswerTask
@@ -20,7 +20,7 @@ CALLS = {
 
 
 def told(digits: Store, depth: int = 0) -> tuple[list[str], str]:
-    plan = Plan(WorldShape(128, digits.names), SIZES["small"], Gates(), DEPARTURES["small"])
+    plan = ModulePlan(WorldShape(128, digits.names), SIZES["small"], Gates(), DEPARTURES["small"])
     torch.manual_seed(0)
     network = ModuleNetwork()
     for task, calls in CALLS.items():

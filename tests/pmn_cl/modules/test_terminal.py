@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.sizes import SIZES
-from pmn_cl.modules.task_module import Plan
+from pmn_cl.modules.task_module import ModulePlan
 
 Modules = Callable[..., dict[str, Any]]
 Batch = Callable[..., dict[str, Tensor]]
@@ -21,7 +21,7 @@ both = pytest.mark.parametrize("name", ["obj", "att"])
 
 
 @both
-def test_shapes(name: str, plan: Callable[..., Plan], modules: Modules, batch: Batch) -> None:
+def test_shapes(name: str, plan: Callable[..., ModulePlan], modules: Modules, batch: Batch) -> None:
     module, env = modules(plan())[name], Environment.of(batch())
     answer = module(module.own_query(env), env)
     assert answer.shape == (3, 5, 2)
@@ -33,7 +33,7 @@ def test_shapes(name: str, plan: Callable[..., Plan], modules: Modules, batch: B
 def test_it_learns_one_layer_and_a_classifier(
     name: str,
     size: str,
-    plan: Callable[..., Plan],
+    plan: Callable[..., ModulePlan],
     modules: Modules,
     learns: Any,
     parameters: Callable[[nn.Module], int],
@@ -47,7 +47,7 @@ def test_it_learns_one_layer_and_a_classifier(
 
 @both
 def test_an_answer_is_tanh_of_a_linear_layer(
-    name: str, plan: Callable[..., Plan], modules: Modules, batch: Batch, equations: Any
+    name: str, plan: Callable[..., ModulePlan], modules: Modules, batch: Batch, equations: Any
 ) -> None:
     module, env = modules(plan())[name], Environment.of(batch())
     hand = equations(module)
@@ -63,7 +63,7 @@ def test_an_answer_is_tanh_of_a_linear_layer(
 
 @both
 def test_one_vector_is_answered_as_a_region_is(
-    name: str, plan: Callable[..., Plan], modules: Modules, batch: Batch
+    name: str, plan: Callable[..., ModulePlan], modules: Modules, batch: Batch
 ) -> None:
     """Callers ask about the region they attend to, a vector that need not be in the scene."""
     module, env = modules(plan())[name], Environment.of(batch())
@@ -74,7 +74,7 @@ def test_one_vector_is_answered_as_a_region_is(
 @both
 def test_padding_changes_nothing(
     name: str,
-    plan: Callable[..., Plan],
+    plan: Callable[..., ModulePlan],
     modules: Modules,
     batch: Batch,
     padded: Callable[..., dict[str, Tensor]],
@@ -90,7 +90,7 @@ def test_padding_changes_nothing(
 
 @both
 def test_gradient_reaches_the_query_through_a_frozen_module(
-    name: str, plan: Callable[..., Plan], modules: Modules, batch: Batch
+    name: str, plan: Callable[..., ModulePlan], modules: Modules, batch: Batch
 ) -> None:
     module = modules(plan())[name].double()
     module.freeze()

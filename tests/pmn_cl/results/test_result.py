@@ -239,15 +239,15 @@ import os, signal
 from baselines.constant import Constant
 
 class Failing(Constant):
-    def learn(self, lesson, validation):
-        super().learn(lesson, validation)
-        if lesson.task.name == "att":
+    def learn(self, experience, validation):
+        super().learn(experience, validation)
+        if experience.task.name == "att":
             raise ValueError("no idea")
 
 class Killed(Constant):
-    def learn(self, lesson, validation):
-        super().learn(lesson, validation)
-        if lesson.task.name == "att":
+    def learn(self, experience, validation):
+        super().learn(experience, validation)
+        if experience.task.name == "att":
             os.kill(os.getpid(), signal.SIGKILL)
 """
 

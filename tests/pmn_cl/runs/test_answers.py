@@ -151,14 +151,14 @@ class Decided(Strategy):
         super().__init__()
         self.logits = torch.tensor(logits)
 
-    def learn(self, lesson: Any, validation: Any) -> None: ...
+    def learn(self, experience: Any, validation: Any) -> None: ...
 
-    def predict(self, lesson: Any) -> Any:
-        return lesson.task.decode(self.logits.expand(len(lesson.samples), -1))
+    def predict(self, experience: Any) -> Any:
+        return experience.task.decode(self.logits.expand(len(experience.samples), -1))
 
     def save(self, folder: str | Path) -> None: ...
 
-    def load(self, folder: str | Path, lessons: Any) -> None: ...
+    def load(self, folder: str | Path, experiences: Any) -> None: ...
 
 
 def test_chances_are_averaged_not_logits(prepared: Path) -> None:
@@ -187,8 +187,8 @@ def test_captions_have_cocos_form_an_image_once(runs: Path, prepared: Path, tmp_
     words = set(store.names["caption words"])
     assert all(set(line["caption"].split()) <= words - {"", "</s>"} for line in lines)
     opened = LearnedRun.open(runs, "pmn 0")
-    lessons = answering.describe(opened, "test")
-    assert lessons[1] == [line["caption"] for line in lines]
+    experiences = answering.describe(opened, "test")
+    assert experiences[1] == [line["caption"] for line in lines]
     assert words_to_text(np.array([4, 5, 2, 6]), store.names["caption words"]) == "a dog"
 
 

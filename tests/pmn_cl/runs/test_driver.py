@@ -96,9 +96,9 @@ def test_what_was_learned_is_kept(
     out, results = undisturbed
     for run, result in zip(runs, results, strict=True):
         stream = Stream.open(run.stream, run.seed, cache=cache)
-        lessons = list(stream.as_avalanche().train_stream)
-        strategy = make_strategy(run, lessons)
-        strategy.load(out / run.key / LEARNED, lessons)
+        experiences = list(stream.as_avalanche().train_stream)
+        strategy = make_strategy(run, experiences)
+        strategy.load(out / run.key / LEARNED, experiences)
         assert strategy.digest() == result.weights[-1]
 
 
@@ -125,15 +125,15 @@ def test_fresh_starts_over_and_keeps_the_old(
 FAILING = """
 from pmn_cl.strategy.base import Strategy
 class Failing(Strategy):
-    def learn(self, lesson, validation):
-        if lesson.task.name == "att":
+    def learn(self, experience, validation):
+        if experience.task.name == "att":
             raise ValueError("no idea")
-    def predict(self, lesson):
-        samples = lesson.samples
-        one = lesson.task.constant(samples.columns, samples.store.names)
+    def predict(self, experience):
+        samples = experience.samples
+        one = experience.task.constant(samples.columns, samples.store.names)
         return one[None].repeat(len(samples), 0)
     def save(self, folder): ...
-    def load(self, folder, lessons): ...
+    def load(self, folder, experiences): ...
 """
 
 

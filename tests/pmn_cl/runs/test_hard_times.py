@@ -40,11 +40,11 @@ from pathlib import Path
 from baselines.hard_sharing import HardSharing
 
 class Troubled(HardSharing):
-    def prepare(self, lesson):
-        super().prepare(lesson)
+    def prepare(self, experience):
+        super().prepare(experience)
         trouble = Path(__file__).with_name("trouble")
-        if lesson.task.name == "att" and trouble.exists():
-            exec(trouble.read_text("utf-8"), {"store": lesson.samples.store.path})
+        if experience.task.name == "att" and trouble.exists():
+            exec(trouble.read_text("utf-8"), {"store": experience.samples.store.path})
 """
 KILL = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
 NARROW = """

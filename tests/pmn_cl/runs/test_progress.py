@@ -12,7 +12,7 @@ from tiny_streams import TINY
 from pmn_cl.runs import progress as watching
 from pmn_cl.runs.plan import plan_runs
 from pmn_cl.config.stream import load_spec
-from pmn_cl.runs.progress import Watcher
+from pmn_cl.runs.progress import ProgressDisplay
 
 
 def watched(monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> tuple[list[str], list[float]]:
@@ -23,7 +23,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, *, terminal: bool) -> tuple[list[st
     console = Console(file=out, force_terminal=terminal, width=200, markup=False, highlight=False)
     runs = plan_runs(load_spec(TINY), ["pmn"])
     told = {"task": "att", "epoch": 1, "epochs": 2, "loss": 0.5, "score": 0.25}
-    with Watcher(runs, console) as watcher:
+    with ProgressDisplay(runs, console) as watcher:
         watcher.begin(1)
         clock[0] = 50.0
         running = {runs[1].key: {**told, "step": 5, "steps": 10}}

@@ -21,10 +21,10 @@ from pmn_cl.config.stream import StreamSpec
 from pmn_cl.data.loader import Batches
 from pmn_cl.data.store import MappedArray
 from pmn_cl.errors import UserError
-from pmn_cl.strategy.base import Lesson, ParameterCount, Strategy
+from pmn_cl.strategy.base import Experience, ParameterCount, Strategy
 from pmn_cl.strategy.contract import ContractError, Promise, check_strategy
 
-Lessons = dict[str, list[Any]]
+Experiences = dict[str, list[Any]]
 
 SCENES = {"train": 80, "val": 20, "test": 40, "novel": 1}
 # What a strategy cannot do without, by name.
@@ -33,7 +33,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def open_lessons(cache: Path, tasks: list[str], **options: Any) -> Lessons:
+def open_experiences(cache: Path, tasks: list[str], **options: Any) -> Experiences:
     given = {
         "name": "small",
         "world": {"name": "digits", "scenes": SCENES},
@@ -46,18 +46,18 @@ def open_lessons(cache: Path, tasks: list[str], **options: Any) -> Lessons:
 
 
 @pytest.fixture(scope="module")
-def three_tasks(cache: Path) -> Lessons:
+def three_tasks(cache: Path) -> Experiences:
     """One task over regions, one that points, one that asks."""
-    return open_lessons(cache, ["obj", "rel", "cnt"])
+    return open_experiences(cache, ["obj", "rel", "cnt"])
 
 
 @pytest.fixture(scope="module")
-def lessons(cache: Path) -> Lessons:
-    return open_lessons(cache, ["obj", "att"])
+def experiences(cache: Path) -> Experiences:
+    return open_experiences(cache, ["obj", "att"])
 
 
 @pytest.mark.parametrize("name", registry.STRATEGIES)
-def test_every_strategy_that_is_shipped_keeps_it(three_tasks: Lessons, name: str) -> None:
+def test_every_strategy_that_is_shipped_keeps_it(three_tasks: Experiences, name: str) -> None:
     kind = registry.find(name, registry.STRATEGIES, "strategy", Strategy)
     options = kind.Options.model_validate(OPTIONS.get(name, {}))
     check_strategy(lambda seed: kind(options=options, seed=seed, budget=2.0), three_tasks)
@@ -73,18 +73,18 @@ class Honest(Strategy):
         super().__init__(**given)
         self.model = nn.ModuleDict()
 
-    def add(self, lesson: Lesson) -> nn.Linear:
-        names = lesson.samples.store.names[lesson.task.outputs or ""]
+    def add(self, experience: Experience) -> nn.Linear:
+        names = experience.samples.store.names[experience.task.outputs or ""]
         head = nn.Linear(128, len(names))
         nn.init.normal_(head.weight, generator=torch.Generator().manual_seed(self.seed))
         nn.init.zeros_(head.bias)
-        self.model[lesson.task.name] = head
+        self.model[experience.task.name] = head
         return head
 
-    def learn(self, lesson: Lesson, validation: Lesson) -> None:
-        head = self.add(lesson)
-        x, y = lesson.batches[np.arange(20)]
-        lesson.task.loss(head(x["regions"]), y).backward()
+    def learn(self, experience: Experience, validation: Experience) -> None:
+        head = self.add(experience)
+        x, y = experience.batches[np.arange(20)]
+        experience.task.loss(head(x["regions"]), y).backward()
         with torch.no_grad():
             for parameter in head.parameters():
                 assert parameter.grad is not None
@@ -92,11 +92,11 @@ class Honest(Strategy):
         validation.task.score(self.predict(validation), validation.samples.columns, {})
 
     @torch.no_grad()
-    def predict(self, lesson: Lesson) -> NDArray[Any]:
-        if lesson.task.name not in self.model:
-            raise UserError(f"task {lesson.task.name!r} was not learned")
-        x, _ = lesson.batches[np.arange(len(lesson.samples))]
-        return lesson.task.decode(self.model[lesson.task.name](x["regions"]))
+    def predict(self, experience: Experience) -> NDArray[Any]:
+        if experience.task.name not in self.model:
+            raise UserError(f"task {experience.task.name!r} was not learned")
+        x, _ = experience.batches[np.arange(len(experience.samples))]
+        return experience.task.decode(self.model[experience.task.name](x["regions"]))
 
     def parameter_count(self) -> ParameterCount:
         sizes = [sum(p.numel() for p in head.parameters()) for head in self.model.values()]
@@ -105,9 +105,9 @@ class Honest(Strategy):
     def save(self, folder: str | Path) -> None:
         save_file(self.model.state_dict(), Path(folder) / "heads.safetensors")
 
-    def load(self, folder: str | Path, lessons: Sequence[Lesson]) -> None:
-        for lesson in lessons:
-            self.add(lesson)
+    def load(self, folder: str | Path, experiences: Sequence[Experience]) -> None:
+        for experience in experiences:
+            self.add(experience)
         self.model.load_state_dict(load_file(Path(folder) / "heads.safetensors"))
 
 
@@ -116,9 +116,11 @@ class Together(Honest):
 
     at_once = True
 
-    def learn_all(self, lessons: Sequence[Lesson], validations: Sequence[Lesson]) -> None:
-        for lesson, validation in [*zip(lessons, validations, strict=True)][::-1]:
-            super().learn(lesson, validation)
+    def learn_all(
+        self, experiences: Sequence[Experience], validations: Sequence[Experience]
+    ) -> None:
+        for experience, validation in [*zip(experiences, validations, strict=True)][::-1]:
+            super().learn(experience, validation)
 
 
 class LooksBack(Honest):
@@ -126,13 +128,13 @@ class LooksBack(Honest):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self.lessons: list[Lesson] = []
+        self.experiences: list[Experience] = []
 
-    def learn(self, lesson: Lesson, validation: Lesson) -> None:
-        self.lessons.append(lesson)
-        for old in self.lessons:
+    def learn(self, experience: Experience, validation: Experience) -> None:
+        self.experiences.append(experience)
+        for old in self.experiences:
             old.batches[np.arange(5)]
-        super().learn(lesson, validation)
+        super().learn(experience, validation)
 
 
 class Replays(LooksBack):
@@ -144,65 +146,65 @@ class Replays(LooksBack):
 class LooksBackThroughItsDataSet(Honest):
     datasets: list[Any]
 
-    def learn(self, lesson: Any, validation: Lesson) -> None:
-        self.datasets = [*getattr(self, "datasets", []), lesson.dataset]
+    def learn(self, experience: Any, validation: Experience) -> None:
+        self.datasets = [*getattr(self, "datasets", []), experience.dataset]
         self.datasets[0][0]
-        super().learn(lesson, validation)
+        super().learn(experience, validation)
 
 
 class LooksAhead(Honest):
-    def learn(self, lesson: Any, validation: Lesson) -> None:
-        lesson.origin_stream[1].samples.columns["attributes"]
-        super().learn(lesson, validation)
+    def learn(self, experience: Any, validation: Experience) -> None:
+        experience.origin_stream[1].samples.columns["attributes"]
+        super().learn(experience, validation)
 
 
 class LooksAtTest(Honest):
-    def learn(self, lesson: Lesson, validation: Lesson) -> None:
-        table = lesson.samples.store.table("test", lesson.task.name)
+    def learn(self, experience: Experience, validation: Experience) -> None:
+        table = experience.samples.store.table("test", experience.task.name)
         table["asked"].array[:5]
-        super().learn(lesson, validation)
+        super().learn(experience, validation)
 
 
 class LooksAtTestAndSaysNothing(Honest):
-    def learn(self, lesson: Lesson, validation: Lesson) -> None:
+    def learn(self, experience: Experience, validation: Experience) -> None:
         with contextlib.suppress(AssertionError):
-            list(lesson.samples.store.table("test", "scenes")["regions"].blocks())
-        super().learn(lesson, validation)
+            list(experience.samples.store.table("test", "scenes")["regions"].blocks())
+        super().learn(experience, validation)
 
 
 class LooksAtTruth(Honest):
-    def learn(self, lesson: Lesson, validation: Lesson) -> None:
-        lesson.samples.store.table("train", "scenes")["digit"].load()
-        super().learn(lesson, validation)
+    def learn(self, experience: Experience, validation: Experience) -> None:
+        experience.samples.store.table("train", "scenes")["digit"].load()
+        super().learn(experience, validation)
 
 
 class LooksAtTruthWhenAsked(Honest):
-    def predict(self, lesson: Lesson) -> NDArray[Any]:
-        lesson.samples.store.table(lesson.samples.split, "scenes")["digit"].load()
-        return super().predict(lesson)
+    def predict(self, experience: Experience) -> NDArray[Any]:
+        experience.samples.store.table(experience.samples.split, "scenes")["digit"].load()
+        return super().predict(experience)
 
 
 class LearnsBeforehand(Honest):
-    def expect(self, lessons: Sequence[Lesson]) -> None:
-        lessons[1].batches[np.arange(5)]
+    def expect(self, experiences: Sequence[Experience]) -> None:
+        experiences[1].batches[np.arange(5)]
 
 
 class LearnsAgainWhenLoaded(Honest):
-    def load(self, folder: str | Path, lessons: Sequence[Lesson]) -> None:
-        for lesson in lessons:
-            self.learn(lesson, lesson)
+    def load(self, folder: str | Path, experiences: Sequence[Experience]) -> None:
+        for experience in experiences:
+            self.learn(experience, experience)
 
 
 class AnswersAnything(Honest):
-    def predict(self, lesson: Lesson) -> NDArray[Any]:
-        return np.zeros(len(lesson.samples))
+    def predict(self, experience: Experience) -> NDArray[Any]:
+        return np.zeros(len(experience.samples))
 
 
 class AnswersAnythingOnceItLearned(Honest):
-    def predict(self, lesson: Lesson) -> NDArray[Any]:
-        if self.model and lesson.task.name not in self.model:
-            return np.zeros(len(lesson.samples))
-        return super().predict(lesson)
+    def predict(self, experience: Experience) -> NDArray[Any]:
+        if self.model and experience.task.name not in self.model:
+            return np.zeros(len(experience.samples))
+        return super().predict(experience)
 
 
 class TogetherAnswersAnything(Together, AnswersAnythingOnceItLearned):
@@ -210,16 +212,16 @@ class TogetherAnswersAnything(Together, AnswersAnythingOnceItLearned):
 
 
 class RaisesKeyError(Honest):
-    def predict(self, lesson: Lesson) -> NDArray[Any]:
-        self.model[lesson.task.name]
-        return super().predict(lesson)
+    def predict(self, experience: Experience) -> NDArray[Any]:
+        self.model[experience.task.name]
+        return super().predict(experience)
 
 
 class NamesNoTask(Honest):
-    def predict(self, lesson: Lesson) -> NDArray[Any]:
-        if lesson.task.name not in self.model:
+    def predict(self, experience: Experience) -> NDArray[Any]:
+        if experience.task.name not in self.model:
             raise UserError("no object of that kind was learned")  # an object is not the task obj
-        return super().predict(lesson)
+        return super().predict(experience)
 
 
 class LearnsNothing(Honest):
@@ -230,20 +232,20 @@ class LearnsNothing(Honest):
         self.model = nn.ModuleDict({"obj": nn.Linear(128, 11), "att": nn.Linear(128, 11)})
         self.known: set[str] = set()
 
-    def learn(self, lesson: Lesson, validation: Lesson) -> None:
-        self.known.add(lesson.task.name)
+    def learn(self, experience: Experience, validation: Experience) -> None:
+        self.known.add(experience.task.name)
 
-    def predict(self, lesson: Lesson) -> NDArray[Any]:
-        if lesson.task.name not in self.known:
-            raise UserError(f"task {lesson.task.name!r} was not learned")
-        return super().predict(lesson)
+    def predict(self, experience: Experience) -> NDArray[Any]:
+        if experience.task.name not in self.known:
+            raise UserError(f"task {experience.task.name!r} was not learned")
+        return super().predict(experience)
 
 
 class AnswersTheLastTaskAlone(Honest):
-    def predict(self, lesson: Lesson) -> NDArray[Any]:
-        if list(self.model)[-1:] != [lesson.task.name]:
-            raise UserError(f"{lesson.task.name} was so long ago")
-        return super().predict(lesson)
+    def predict(self, experience: Experience) -> NDArray[Any]:
+        if list(self.model)[-1:] != [experience.task.name]:
+            raise UserError(f"{experience.task.name} was so long ago")
+        return super().predict(experience)
 
 
 class Changed(Honest):
@@ -252,9 +254,9 @@ class Changed(Honest):
     def change(self, predictions: NDArray[Any]) -> Any:
         raise NotImplementedError
 
-    def predict(self, lesson: Lesson) -> NDArray[Any]:
-        predictions = super().predict(lesson)
-        is_asked = lesson.task.name == "att" and lesson.samples.split == "test"
+    def predict(self, experience: Experience) -> NDArray[Any]:
+        predictions = super().predict(experience)
+        is_asked = experience.task.name == "att" and experience.samples.split == "test"
         return self.change(predictions) if is_asked else predictions
 
 
@@ -286,55 +288,55 @@ class NoArray(Changed):
 class TiresOfAsking(Honest):
     asked = 0
 
-    def predict(self, lesson: Lesson) -> NDArray[Any]:
-        predictions = super().predict(lesson)
-        self.asked += lesson.task.name == "att"
+    def predict(self, experience: Experience) -> NDArray[Any]:
+        predictions = super().predict(experience)
+        self.asked += experience.task.name == "att"
         return predictions + self.asked
 
 
 class LearnsByBeingAsked(Honest):
     asked = 0
 
-    def predict(self, lesson: Lesson) -> NDArray[Any]:
-        predictions = super().predict(lesson)
+    def predict(self, experience: Experience) -> NDArray[Any]:
+        predictions = super().predict(experience)
         self.asked += 1
         return predictions
 
-    def add(self, lesson: Lesson) -> nn.Linear:
-        head = super().add(lesson)
+    def add(self, experience: Experience) -> nn.Linear:
+        head = super().add(experience)
         with torch.no_grad():
             head.bias += self.asked * torch.linspace(0, 1, len(head.bias))
         return head
 
 
 class ThrowsDice(Honest):
-    def add(self, lesson: Lesson) -> nn.Linear:
-        head = super().add(lesson)
+    def add(self, experience: Experience) -> nn.Linear:
+        head = super().add(experience)
         nn.init.normal_(head.bias)
         return head
 
 
 class ThrowsNumpysDice(Honest):
-    def add(self, lesson: Lesson) -> nn.Linear:
-        head = super().add(lesson)
+    def add(self, experience: Experience) -> nn.Linear:
+        head = super().add(experience)
         nn.init.constant_(head.bias[0], 10 * np.random.rand())
         return head
 
 
 class PeeksAtTargets(Honest):
-    def predict(self, lesson: Lesson) -> NDArray[Any]:
-        predictions = super().predict(lesson)
-        _, y = lesson.batches[np.arange(len(lesson.samples))]
-        if lesson.task.name == "att":
+    def predict(self, experience: Experience) -> NDArray[Any]:
+        predictions = super().predict(experience)
+        _, y = experience.batches[np.arange(len(experience.samples))]
+        if experience.task.name == "att":
             predictions += y["attributes"].numpy()
         return predictions
 
 
 class PeeksAtColumns(Honest):
-    def predict(self, lesson: Lesson) -> NDArray[Any]:
-        predictions = super().predict(lesson)
-        if lesson.task.name == "obj":
-            predictions[:, :, 0] = lesson.samples.columns["label"]
+    def predict(self, experience: Experience) -> NDArray[Any]:
+        predictions = super().predict(experience)
+        if experience.task.name == "obj":
+            predictions[:, :, 0] = experience.samples.columns["label"]
         return predictions
 
 
@@ -343,13 +345,13 @@ class KeepsWhatItPeekedAt(PeeksAtColumns):
 
     answers: dict[str, NDArray[Any]]
 
-    def predict(self, lesson: Lesson) -> NDArray[Any]:
-        if lesson.samples.split != "test":
-            return super().predict(lesson)
+    def predict(self, experience: Experience) -> NDArray[Any]:
+        if experience.samples.split != "test":
+            return super().predict(experience)
         self.answers = getattr(self, "answers", {})
-        if lesson.task.name not in self.answers:
-            self.answers[lesson.task.name] = super().predict(lesson)
-        return self.answers[lesson.task.name]
+        if experience.task.name not in self.answers:
+            self.answers[experience.task.name] = super().predict(experience)
+        return self.answers[experience.task.name]
 
 
 class MoreTrainableThanTotal(Honest):
@@ -365,20 +367,22 @@ class ForgetsToCountBiases(Honest):
 
 
 class ForgetsWhenLoaded(Honest):
-    def load(self, folder: str | Path, lessons: Sequence[Lesson]) -> None:
-        super().load(folder, lessons)
+    def load(self, folder: str | Path, experiences: Sequence[Experience]) -> None:
+        super().load(folder, experiences)
         nn.init.zeros_(self.model["obj"].weight)
 
 
 class GrowsWhenLoaded(Honest):
-    def load(self, folder: str | Path, lessons: Sequence[Lesson]) -> None:
-        super().load(folder, lessons)
+    def load(self, folder: str | Path, experiences: Sequence[Experience]) -> None:
+        super().load(folder, experiences)
         self.model["more"] = nn.Linear(1, 1)
 
 
 @pytest.mark.parametrize("kind", [Honest, Together, Replays])
-def test_one_that_keeps_every_promise_passes(lessons: Lessons, kind: type[Strategy]) -> None:
-    check_strategy(lambda seed: kind(seed=seed), lessons)
+def test_one_that_keeps_every_promise_passes(
+    experiences: Experiences, kind: type[Strategy]
+) -> None:
+    check_strategy(lambda seed: kind(seed=seed), experiences)
 
 
 BROKEN: list[tuple[type[Strategy], Promise, str]] = [
@@ -419,10 +423,10 @@ BROKEN: list[tuple[type[Strategy], Promise, str]] = [
 
 @pytest.mark.parametrize(("kind", "promise", "said"), BROKEN, ids=lambda v: getattr(v, "name", v))
 def test_one_that_breaks_a_promise_is_told_which_and_how(
-    lessons: Lessons, kind: type[Strategy], promise: Promise, said: str
+    experiences: Experiences, kind: type[Strategy], promise: Promise, said: str
 ) -> None:
     with pytest.raises(ContractError, match=said) as caught:
-        check_strategy(lambda seed: kind(seed=seed), lessons)
+        check_strategy(lambda seed: kind(seed=seed), experiences)
     assert caught.value.promise is promise
     assert promise.value in str(caught.value)
     assert isinstance(caught.value, AssertionError)
@@ -433,13 +437,13 @@ def test_every_promise_is_broken_by_some() -> None:
 
 
 def test_regions_read_from_disk_are_watched_alike(cache: Path) -> None:
-    mapped = open_lessons(cache, ["obj", "att"], in_memory=False)
+    mapped = open_experiences(cache, ["obj", "att"], in_memory=False)
     check_strategy(lambda seed: Honest(seed=seed), mapped)
     with pytest.raises(ContractError, match="train/obj"):
         check_strategy(lambda seed: LooksBack(seed=seed), mapped)
 
 
-def test_lessons_and_shared_generators_stay_as_they_are(lessons: Lessons) -> None:
+def test_experiences_and_shared_generators_stay_as_they_are(experiences: Experiences) -> None:
     def state() -> list[Any]:
         return [
             random.getstate(),
@@ -448,31 +452,34 @@ def test_lessons_and_shared_generators_stay_as_they_are(lessons: Lessons) -> Non
         ]
 
     before = state()
-    check_strategy(lambda seed: Honest(seed=seed), lessons)
+    check_strategy(lambda seed: Honest(seed=seed), experiences)
     with pytest.raises(ContractError):
-        check_strategy(lambda seed: LooksBack(seed=seed), lessons)
+        check_strategy(lambda seed: LooksBack(seed=seed), experiences)
     assert state() == before
-    for lesson in (lesson for stream in lessons.values() for lesson in stream):
-        assert type(lesson.batches) is Batches
-        columns = lesson.samples.store.table(lesson.samples.split, lesson.task.name)
+    for experience in (experience for stream in experiences.values() for experience in stream):
+        assert type(experience.batches) is Batches
+        columns = experience.samples.store.table(experience.samples.split, experience.task.name)
         assert {type(column) for column in columns.values()} == {MappedArray}
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda lessons: {"train": lessons["train"]}, "no lessons of val, test"),
-        (lambda lessons: {s: list(lessons[s])[:1] for s in lessons}, "two or more"),
-        (lambda lessons: {**lessons, "val": list(lessons["val"])[::-1]}, "the same tasks"),
+        (lambda experiences: {"train": experiences["train"]}, "no experiences of val, test"),
+        (lambda experiences: {s: list(experiences[s])[:1] for s in experiences}, "two or more"),
+        (
+            lambda experiences: {**experiences, "val": list(experiences["val"])[::-1]},
+            "the same tasks",
+        ),
     ],
 )
-def test_lessons_that_will_not_do_are_refused(
-    lessons: Lessons, change: Callable[[Lessons], Lessons], said: str
+def test_experiences_that_will_not_do_are_refused(
+    experiences: Experiences, change: Callable[[Experiences], Experiences], said: str
 ) -> None:
     with pytest.raises(UserError, match=said):
-        check_strategy(lambda seed: Honest(seed=seed), change(lessons))
+        check_strategy(lambda seed: Honest(seed=seed), change(experiences))
 
 
-def test_what_is_no_strategy_is_refused(lessons: Lessons) -> None:
+def test_what_is_no_strategy_is_refused(experiences: Experiences) -> None:
     with pytest.raises(UserError, match=r"make\(seed=3\) returned None, expected a Strategy"):
-        check_strategy(lambda seed: None, lessons)  # type: ignore[arg-type,return-value]
+        check_strategy(lambda seed: None, experiences)  # type: ignore[arg-type,return-value]

@@ -109,7 +109,7 @@ def test_nothing_much_larger_than_the_target_is_ever_built() -> None:
 
 
 @pytest.fixture(scope="module")
-def lessons(cache: Path) -> list[Any]:
+def experiences(cache: Path) -> list[Any]:
     scenes = {"train": 300, "val": 50, "test": 250, "novel": 200}
     spec = {
         "name": "small",
@@ -127,11 +127,11 @@ def made(name: str, **options: Any) -> Any:
     return kind.Options.model_validate(options)
 
 
-def counted(name: str, options: Any, lessons: list[Any]) -> int:
+def counted(name: str, options: Any, experiences: list[Any]) -> int:
     """Count what a strategy would keep, without the running statistics of batch norm."""
     strategy = registry.find(name, registry.STRATEGIES, "strategy")(options=options)
-    strategy.expect(lessons)
-    strategy.build(lessons)
+    strategy.expect(experiences)
+    strategy.build(experiences)
     statistics = ("running_mean", "running_var", "num_batches_tracked")
     kept = strategy.model.state_dict().items()
     return sum(value.numel() for name, value in kept if not name.endswith(statistics))
@@ -148,38 +148,38 @@ LARGE = {  # with options that make no difference to how they are widened
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_a_variant_has_pmns_parameters_within_a_percent(name: str, lessons: list[Any]) -> None:
+def test_a_variant_has_pmns_parameters_within_a_percent(name: str, experiences: list[Any]) -> None:
     usual = made(name, **LARGE[name])
-    found = variant_options(name, usual, "matched-pmn", lessons)
-    target = counted("pmn", made("pmn"), lessons)
-    assert abs(counted(name, found, lessons) / target - 1) <= 0.01
-    assert abs(counted(name, usual, lessons) / target - 1) > 0.01  # it was changed
+    found = variant_options(name, usual, "matched-pmn", experiences)
+    target = counted("pmn", made("pmn"), experiences)
+    assert abs(counted(name, found, experiences) / target - 1) <= 0.01
+    assert abs(counted(name, usual, experiences) / target - 1) > 0.01  # it was changed
     widths = {"width", "attention", "widths"}
     assert found.model_dump(exclude=widths) == usual.model_dump(exclude=widths)
 
 
-def test_pmn_itself_can_be_as_large_as_another(lessons: list[Any]) -> None:
+def test_pmn_itself_can_be_as_large_as_another(experiences: list[Any]) -> None:
     options = made("pmn", asking="own")
     found = matched_options(
-        "pmn", options, "hard_sharing", made("hard_sharing", width=220), lessons
+        "pmn", options, "hard_sharing", made("hard_sharing", width=220), experiences
     )
-    target = counted("hard_sharing", made("hard_sharing", width=220), lessons)
-    assert abs(counted("pmn", found, lessons) / target - 1) <= 0.01
+    target = counted("hard_sharing", made("hard_sharing", width=220), experiences)
+    assert abs(counted("pmn", found, experiences) / target - 1) <= 0.01
 
 
 def test_the_others_options_are_those_of_the_stream_where_they_are_known(
-    lessons: list[Any],
+    experiences: list[Any],
 ) -> None:
     other = made("pmn", widths={"cap": {"caption": 150}})
     usual = made("hard_sharing")
-    found = variant_options("hard_sharing", usual, "matched-pmn", lessons, {"pmn": other})
-    target = counted("pmn", other, lessons)
-    assert target > 1.1 * counted("pmn", made("pmn"), lessons)
-    assert abs(counted("hard_sharing", found, lessons) / target - 1) <= 0.01
+    found = variant_options("hard_sharing", usual, "matched-pmn", experiences, {"pmn": other})
+    target = counted("pmn", other, experiences)
+    assert target > 1.1 * counted("pmn", made("pmn"), experiences)
+    assert abs(counted("hard_sharing", found, experiences) / target - 1) <= 0.01
 
 
 def test_a_strategy_of_the_papers_size_is_compared_at_the_papers_size(
-    lessons: list[Any], monkeypatch: pytest.MonkeyPatch
+    experiences: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
 
@@ -188,40 +188,40 @@ def test_a_strategy_of_the_papers_size_is_compared_at_the_papers_size(
         return options
 
     monkeypatch.setattr("pmn_cl.strategy.matching.matched_options", matched)
-    variant_options("hard_sharing", made("hard_sharing", size="paper"), "matched-pmn", lessons)
+    variant_options("hard_sharing", made("hard_sharing", size="paper"), "matched-pmn", experiences)
     assert asked == [("hard_sharing", "pmn", "paper")]
 
 
-def test_any_other_variant_is_a_mere_name(lessons: list[Any]) -> None:
+def test_any_other_variant_is_a_mere_name(experiences: list[Any]) -> None:
     options = made("hard_sharing", width=99)
-    assert variant_options("hard_sharing", options, "", lessons) is options
-    assert variant_options("hard_sharing", options, "equal gates", lessons) is options
+    assert variant_options("hard_sharing", options, "", experiences) is options
+    assert variant_options("hard_sharing", options, "equal gates", experiences) is options
 
 
-def test_an_unknown_strategy_is_named_with_the_nearest(lessons: list[Any]) -> None:
+def test_an_unknown_strategy_is_named_with_the_nearest(experiences: list[Any]) -> None:
     with pytest.raises(UserError, match=r"unknown strategy 'pmm', .*did you mean 'pmn'"):
-        variant_options("hard_sharing", made("hard_sharing"), "matched-pmm", lessons)
+        variant_options("hard_sharing", made("hard_sharing"), "matched-pmm", experiences)
 
 
-def test_what_has_no_size_cannot_be_matched(lessons: list[Any]) -> None:
+def test_what_has_no_size_cannot_be_matched(experiences: list[Any]) -> None:
     with pytest.raises(UserError, match="'constant' has no network"):
-        variant_options("hard_sharing", made("hard_sharing"), "matched-constant", lessons)
+        variant_options("hard_sharing", made("hard_sharing"), "matched-constant", experiences)
     with pytest.raises(UserError, match=r"'constant' cannot be made as large.*`width`"):
-        variant_options("constant", made("constant"), "matched-pmn", lessons)
+        variant_options("constant", made("constant"), "matched-pmn", experiences)
 
 
-def test_what_cannot_be_reached_names_both_strategies(lessons: list[Any]) -> None:
+def test_what_cannot_be_reached_names_both_strategies(experiences: list[Any]) -> None:
     """The modules below M_vqa have more parameters than such a narrow network."""
     tiny = made("hard_sharing", width=8, attention=1)
     with pytest.raises(
         UserError, match=f"'{INDEPENDENT}' .* as large as 'hard_sharing': .*nearest"
     ):
-        matched_options(INDEPENDENT, made(INDEPENDENT), "hard_sharing", tiny, lessons)
+        matched_options(INDEPENDENT, made(INDEPENDENT), "hard_sharing", tiny, experiences)
 
 
-def test_counting_draws_no_random_numbers(lessons: list[Any]) -> None:
+def test_counting_draws_no_random_numbers(experiences: list[Any]) -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    total_parameters("pmn", made("pmn"), lessons)
+    total_parameters("pmn", made("pmn"), experiences)
     assert torch.equal(torch.rand(3), expected)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.worlds.visual_genome.annotations.files import Published, check_folder, find
+from benchmarks.worlds.visual_genome.annotations.files import PublishedFile, check_folder, find
 from benchmarks.worlds.visual_genome.annotations.genome.parts import (
     Made,
     Say,
@@ -44,8 +44,8 @@ from benchmarks.worlds.visual_genome.annotations.splitting import (
 )
 from benchmarks.worlds.visual_genome.annotations.tally import Summary
 from pmn_cl.data.store import Store
-from pmn_cl.data.world import Progress
 from pmn_cl.errors import UserError
+from pmn_cl.progress import ProgressCallback
 from pmn_cl.tasks.text import tokenize_caption
 
 PART = "coco.h5"
@@ -80,7 +80,7 @@ def prepare_coco(
     """Make coco.h5 of the published files, unless it is there already."""
     check_folder(source, "COCO's captions_train2014.json and captions_val2014.json")
     files = {
-        subset: find(source, Published((f"captions_{subset}.json",), "cap", _HOME))
+        subset: find(source, PublishedFile((f"captions_{subset}.json",), "cap", _HOME))
         for subset in ("train2014", "val2014")
     }
     check_vectors(glove)
@@ -135,7 +135,11 @@ def make_coco(
 
 
 def read_captions(
-    path: Path, scenes: PreparedScenes, limit: int | None, summary: Summary, progress: Progress
+    path: Path,
+    scenes: PreparedScenes,
+    limit: int | None,
+    summary: Summary,
+    progress: ProgressCallback,
 ) -> list[Described]:
     """Read the captions of images that have features, in the order of their scenes."""
     tally = summary.tally

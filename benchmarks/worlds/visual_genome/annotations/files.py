@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pmn_cl.data.world import Progress
 from pmn_cl.errors import UserError
+from pmn_cl.progress import ProgressCallback
 
 _BLOCK = 1 << 20
 
 
-class Published(NamedTuple):
+class PublishedFile(NamedTuple):
     """A file that others publish."""
 
     names: tuple[str, ...]  # the first that is there is taken
@@ -28,7 +28,7 @@ def check_folder(folder: Path, what: str) -> None:
         raise UserError(f"{folder}: {found}, expected the folder with {what}")
 
 
-def find(folder: Path, file: Published) -> Path:
+def find(folder: Path, file: PublishedFile) -> Path:
     """Return where a published file is, or say what is missing."""
     check_folder(folder, file.names[0])
     for name in file.names:
@@ -45,13 +45,13 @@ def find(folder: Path, file: Published) -> Path:
     )
 
 
-def find_if_there(folder: Path, file: Published) -> Path | None:
+def find_if_there(folder: Path, file: PublishedFile) -> Path | None:
     """Return where a file is that one can do without."""
     there = (folder / name for name in file.names if (folder / name).is_file())
     return next(there, None)
 
 
-def digests(paths: Iterable[Path], progress: Progress) -> dict[str, dict[str, Any]]:
+def digests(paths: Iterable[Path], progress: ProgressCallback) -> dict[str, dict[str, Any]]:
     """Return for each file's name its size and the digest of what is in it."""
     given = list(paths)
     total = max(1, sum(path.stat().st_size for path in given))

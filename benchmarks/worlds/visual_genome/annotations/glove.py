@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.worlds.visual_genome.annotations.genome.parts import Made, Watch
-from pmn_cl.data.world import Progress
 from pmn_cl.errors import UserError
+from pmn_cl.progress import ProgressCallback
 
 _REPORTED = 100_000  # lines between two reports
 
@@ -24,7 +24,7 @@ class Vectors(NamedTuple):
     malformed: int  # lines that are no word with d numbers
 
 
-def read_vectors(path: Path, words: Sequence[str], progress: Progress) -> Vectors:
+def read_vectors(path: Path, words: Sequence[str], progress: ProgressCallback) -> Vectors:
     """Read the vectors of these words. Of a word that comes twice, the first counts."""
     wanted = {word: number for number, word in enumerate(words) if word}
     found: dict[int, NDArray[np.float32]] = {}

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from pmn_cl.data.world import Progress
 from pmn_cl.errors import UserError
+from pmn_cl.progress import ProgressCallback
 
 _CHUNK = 1 << 22  # characters read at a time
 _LONGEST_TOKEN = 1 << 20  # a mistake so far before the end of what is read is no cut
@@ -24,7 +24,7 @@ def records(
     path: Path,
     key: str | None = None,
     *,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     others: dict[str, Any] | None = None,
 ) -> Iterator[Any]:
     """Yield the records of the list at the top of a file, or of its member ``key``.
@@ -116,7 +116,9 @@ def _list(text: _Text) -> Iterator[Any]:
 class _Text:
     """The text of a file, of which one piece is in memory, and a place in it."""
 
-    def __init__(self, path: Path, file: TextIO, size: int, progress: Progress | None) -> None:
+    def __init__(
+        self, path: Path, file: TextIO, size: int, progress: ProgressCallback | None
+    ) -> None:
         self.path = path
         self._file, self._size, self._progress = file, size, progress
         self._piece, self._at, self._before = "", 0, 0

@@ -28,9 +28,9 @@ from benchmarks.worlds.visual_genome.features.readers import DUPLICATE, NOT_NEED
 from benchmarks.worlds.visual_genome.features.request import Request, Source, Watch, open_sources
 from benchmarks.worlds.visual_genome.features.spool import HEAD, Spool
 from pmn_cl.data.store import Store, StoreWriter, build_store
-from pmn_cl.data.world import Progress
 from pmn_cl.errors import UserError
 from pmn_cl.files import held, storing, write_whole
+from pmn_cl.progress import ProgressCallback
 
 STORE, SKIPPED = "features.h5", "features.skipped.txt"
 NOTE_EVERY = 10.0  # seconds; so much is read again after an interruption
@@ -324,7 +324,7 @@ class _Preparation:
 
 
 def _write_columns(
-    store: StoreWriter, spool: Spool, heads: NDArray[np.void], progress: Progress
+    store: StoreWriter, spool: Spool, heads: NDArray[np.void], progress: ProgressCallback
 ) -> None:
     """Write all images, sorted."""
     order = np.lexsort((heads["image"], heads["source"]))

@@ -18,14 +18,14 @@ from benchmarks.worlds.visual_genome.features.image_lists import (
 )
 from benchmarks.worlds.visual_genome.features.images import Image
 from benchmarks.worlds.visual_genome.features.readers import Reader, find_reader
-from benchmarks.worlds.visual_genome.features.simulated import Objects, Simulated
-from pmn_cl.data.world import Progress
+from benchmarks.worlds.visual_genome.features.simulated import Simulated, SimulatedObjects
 from pmn_cl.errors import UserError
+from pmn_cl.progress import ProgressCallback
 
 _USUAL_DIMENSIONS = 2048
 _LOOKED_AT = 5  # images that tell how many features boxes have
 
-Watch = Callable[[str], AbstractContextManager[Progress]]
+Watch = Callable[[str], AbstractContextManager[ProgressCallback]]
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def open_sources(request: Request, watch: Watch) -> tuple[list[Source], int]:
         )
     dimensions = found or request.dimensions or _USUAL_DIMENSIONS
     if request.simulate:
-        images, objects = read_lists(request.image_data), Objects()
+        images, objects = read_lists(request.image_data), SimulatedObjects()
         for path in request.objects:
             with watch(f"reading {path.name}") as progress:
                 objects.read(path, progress)

@@ -22,8 +22,8 @@ from benchmarks.worlds.visual_genome.annotations.records import box_of, image_of
 from benchmarks.worlds.visual_genome.features.image_lists import VISUAL_GENOME, Sizes, size_or_usual
 from benchmarks.worlds.visual_genome.features.images import Floats, Image, Skipped
 from benchmarks.worlds.visual_genome.features.readers import Reader
-from pmn_cl.data.world import Progress
 from pmn_cl.errors import UserError
+from pmn_cl.progress import ProgressCallback
 
 _OFF = 0.05  # of a side, at most, so that boxes still overlap the true ones by 0.8
 _ATTRIBUTE_SHARE, _NOISE = 0.5, 0.25
@@ -32,7 +32,7 @@ _MOST_OBJECTS, _BACKGROUND, _UNKNOWN = 48, 6, 18  # boxes
 Box = tuple[float, float, float, float]
 
 
-class Objects:
+class SimulatedObjects:
     """Annotated objects of all images, in arrays: lists of millions would fill memory."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Objects:
         self._box = array("d")
         self._of, self._attribute = array("l"), array("l")  # object and attribute, in pairs
 
-    def read(self, path: Path, progress: Progress | None = None) -> None:
+    def read(self, path: Path, progress: ProgressCallback | None = None) -> None:
         """Add the objects of a file, with their attributes where it has them."""
         found = len(self._image)
         for record in records(path, progress=progress):

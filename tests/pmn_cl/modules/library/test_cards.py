@@ -25,7 +25,7 @@ from pmn_cl.modules.library.cards import Card
 from pmn_cl.modules.relation import RelationModule
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.sizes import Departures, Gates, Sizes, WorldShape
-from pmn_cl.modules.task_module import Plan, TaskModule, identity_of
+from pmn_cl.modules.task_module import ModulePlan, TaskModule, identity_of
 from pmn_cl.modules.terminal import AttributeModule, ObjectModule
 
 REGION, BOXES = 6, 4
@@ -39,7 +39,7 @@ NAMES = {
     "caption words": ["", "<s>", "</s>", "cat"],
     "answers": ["yes", "no", "1", "2"],
 }
-PLAN = Plan(
+PLAN = ModulePlan(
     WorldShape(REGION, NAMES),
     Sizes(hidden=8, attention=8, caption=8, word=5, terminal=4),
     Gates(),

@@ -18,11 +18,11 @@ from pmn_cl.modules.runtime.environment import Memory
 from pmn_cl.modules.runtime.network import ModuleNetwork
 from pmn_cl.modules.runtime.trace import Trace
 from pmn_cl.modules.sizes import DEPARTURES, SIZES, Departures, Gates, Sizes, WorldShape
-from pmn_cl.modules.task_module import Plan, digest_of
+from pmn_cl.modules.task_module import ModulePlan, digest_of
 
 Modules = Callable[..., dict[str, Any]]
 Batch = Callable[..., dict[str, Tensor]]
-Plans = Callable[..., Plan]
+Plans = Callable[..., ModulePlan]
 BELOW = ("obj", "att", "rel", "cap", "cnt")
 EVERY = (*BELOW, "vqa")
 DESCRIBED = {"cnt": ("rel", "obj", "att")}
@@ -170,9 +170,9 @@ def test_an_unfrozen_module_is_trained_with_its_caller(
     assert made["cnt"].identity != identity
 
 
-def digit_plan(digits: Store, departures: Departures, gates: Gates) -> Plan:
+def digit_plan(digits: Store, departures: Departures, gates: Gates) -> ModulePlan:
     sizes = Sizes(hidden=10, attention=12, caption=14, word=6, terminal=8)
-    return Plan(WorldShape(128, digits.names), sizes, gates, departures)
+    return ModulePlan(WorldShape(128, digits.names), sizes, gates, departures)
 
 
 def batches_of(digits: Store, split: str, task: str, percent: float = 100) -> Batches:

@@ -13,7 +13,7 @@ from torch import Tensor
 from pmn_cl.modules.compositional import ATTEND, RESIDUAL
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.runtime.trace import Trace, plain
-from pmn_cl.modules.task_module import Plan
+from pmn_cl.modules.task_module import ModulePlan
 
 
 class Pair(NamedTuple):
@@ -49,7 +49,7 @@ def test_plain_data_needs_no_gradient() -> None:
 
 @pytest.fixture
 def told(
-    plan: Callable[..., Plan],
+    plan: Callable[..., ModulePlan],
     modules: Callable[..., dict[str, Any]],
     batch: Callable[..., dict[str, Tensor]],
 ) -> tuple[Trace, Tensor, Tensor]:
@@ -112,7 +112,7 @@ def test_a_samples_calls_survive_json(told: tuple[Trace, Tensor, Tensor]) -> Non
 
 
 def test_without_a_trace_nothing_is_recorded(
-    plan: Callable[..., Plan],
+    plan: Callable[..., ModulePlan],
     modules: Callable[..., dict[str, Any]],
     batch: Callable[..., dict[str, Tensor]],
     monkeypatch: pytest.MonkeyPatch,

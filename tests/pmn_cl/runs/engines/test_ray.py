@@ -45,10 +45,10 @@ from pathlib import Path
 from baselines.hard_sharing import HardSharing
 
 class Waiting(HardSharing):
-    def prepare(self, lesson):
-        super().prepare(lesson)
+    def prepare(self, experience):
+        super().prepare(experience)
         place = Path(__file__).parent
-        if lesson.task.name == "att":
+        if experience.task.name == "att":
             (place / "here").write_text(str(os.getpid()))
             while (place / "wait").exists():
                 time.sleep(0.01)

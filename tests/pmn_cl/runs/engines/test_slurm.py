@@ -26,7 +26,7 @@ from pmn_cl.results.folder import JOURNAL
 from pmn_cl.runs.journal import read_journal
 from pmn_cl.results.folder import RESULT
 from pmn_cl.results.result import Result, read_result, read_results
-from pmn_cl.studies.conduct import Plan
+from pmn_cl.studies.conduct import StudyPlan
 from pmn_cl.runs.plan import RunSpec, plan_runs
 from pmn_cl.runs.engines.slurm import one_run, write_array
 from pmn_cl.config.stream import load_spec, shipped_streams
@@ -38,10 +38,10 @@ from pathlib import Path
 from baselines.hard_sharing import HardSharing
 
 class Tired(HardSharing):
-    def prepare(self, lesson):
-        super().prepare(lesson)
+    def prepare(self, experience):
+        super().prepare(experience)
         time_is_up = Path(__file__).with_name("time_is_up")
-        if lesson.task.name == "att" and time_is_up.exists():
+        if experience.task.name == "att" and time_is_up.exists():
             os.kill(os.getpid(), signal.SIGTERM)
 """
 
@@ -102,7 +102,7 @@ def test_what_slurm_is_asked_for(script: Path, place: Path, runs: list[RunSpec])
     assert (place / "out" / "slurm").is_dir()  # else Slurm would not start
     threads = [load_spec(place / "stream.yaml").model_copy(update={"threads": n}) for n in (2, 3)]
     wide = [run for spec in threads for run in plan_runs(spec, ["constant"], [0])]
-    plan = Plan(threads[0], wide, place / "other", 2)
+    plan = StudyPlan(threads[0], wide, place / "other", 2)
     write_array(plan, place / "wide.sh", Terms(), modules=place, limit=None, gpus=2)
     text = (place / "wide.sh").read_text("utf-8")
     assert "--array=0-1\n" in text and "--cpus-per-task=3\n" in text and "--gpus=2\n" in text
@@ -181,7 +181,7 @@ def test_a_plan_that_is_none_is_refused(script: Path, tmp_path: Path) -> None:
         one_run(tmp_path / "none.json", 0)
     with pytest.raises(UserError, match="expected the name of a script"):
         write_array(
-            Plan(load_spec(TINY), [], tmp_path, 1),
+            StudyPlan(load_spec(TINY), [], tmp_path, 1),
             tmp_path / "job.json",
             Terms(),
             modules=tmp_path,

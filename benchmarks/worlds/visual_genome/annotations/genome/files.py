@@ -29,8 +29,8 @@ from benchmarks.worlds.visual_genome.annotations.records import (
     whole_number,
 )
 from benchmarks.worlds.visual_genome.annotations.tally import Tally
-from pmn_cl.data.world import Progress
 from pmn_cl.errors import UserError
+from pmn_cl.progress import ProgressCallback
 
 Ints = NDArray[np.int64]
 
@@ -75,7 +75,7 @@ class Things:
         )
 
 
-class Objects(NamedTuple):
+class ImageObjects(NamedTuple):
     """Objects, and under which further ids they were known before they were merged."""
 
     things: Things
@@ -137,7 +137,7 @@ class ImageRecord(NamedTuple):
     tells_coco: bool
 
 
-def read_images(path: Path, tally: Tally, progress: Progress) -> list[ImageRecord]:
+def read_images(path: Path, tally: Tally, progress: ProgressCallback) -> list[ImageRecord]:
     """Read the list of all images."""
     found: dict[int, ImageRecord] = {}
     for record in records(path, progress=progress):
@@ -161,7 +161,7 @@ def read_images(path: Path, tally: Tally, progress: Progress) -> list[ImageRecor
 
 
 def _by_image(
-    path: Path, key: str, images: Images, tally: Tally, progress: Progress
+    path: Path, key: str, images: Images, tally: Tally, progress: ProgressCallback
 ) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     """Yield the annotations of each image that is kept: its row, and records."""
     row_of = {number: row for row, number in enumerate(images.id.tolist())}
@@ -200,8 +200,8 @@ def _keys(record: Any) -> str:
 
 
 def read_objects(
-    path: Path, images: Images, classes: Classes, tally: Tally, progress: Progress
-) -> Objects:
+    path: Path, images: Images, classes: Classes, tally: Tally, progress: ProgressCallback
+) -> ImageObjects:
     """Read the objects that have a class and a box."""
     found = _Gathered()
     merged_id, merged_into = array("q"), array("q")
@@ -226,7 +226,7 @@ def read_objects(
     kept = usable[into] if len(into) else np.zeros(0, bool)
     new_row = np.cumsum(usable) - 1
     ids = np.array(merged_id, np.int64)[kept]
-    return Objects(things.chosen(usable), ids, new_row[into[kept]])
+    return ImageObjects(things.chosen(usable), ids, new_row[into[kept]])
 
 
 def read_attributes(
@@ -235,7 +235,7 @@ def read_attributes(
     classes: Classes,
     attributes: Classes,
     tally: Tally,
-    progress: Progress,
+    progress: ProgressCallback,
 ) -> Attributes:
     """Read the things that have attributes of the vocabulary."""
     found = _Gathered()
@@ -272,7 +272,7 @@ def read_relations(
     classes: Classes,
     relations: Classes,
     tally: Tally,
-    progress: Progress,
+    progress: ProgressCallback,
 ) -> Relations:
     """Read the triplets whose relation is one of the vocabulary's, with the boxes they bring."""
     ends = {"subject": _Gathered(), "object": _Gathered()}
@@ -310,7 +310,7 @@ def _box_of_end(end: Any) -> Corners | None:
     return box_of(end) if isinstance(end, dict) else None
 
 
-def join_attributes(objects: Objects, found: Attributes, tally: Tally) -> Attributes:
+def join_attributes(objects: ImageObjects, found: Attributes, tally: Tally) -> Attributes:
     """Return all objects with their attributes.
 
     A thing with attributes that is not among the objects, neither by its id nor by one that was

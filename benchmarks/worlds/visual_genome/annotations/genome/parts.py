@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from benchmarks.worlds.visual_genome.annotations.files import digests
 from benchmarks.worlds.visual_genome.annotations.tally import Summary
 from pmn_cl.data.store import Store, StoreWriter, build_store
-from pmn_cl.data.world import Progress
 from pmn_cl.errors import UserError
+from pmn_cl.progress import ProgressCallback
 
 _RECIPE = 1  # raise it when the same files give other tables
 
-Watch = Callable[[str], AbstractContextManager[Progress]]  # shows how something goes
+Watch = Callable[[str], AbstractContextManager[ProgressCallback]]  # shows how something goes
 Say = Callable[[str], None]
 Table = Mapping[str, NDArray[Any]]
 

@@ -9,16 +9,16 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.worlds.visual_genome.annotations.files import (
-    Published,
+    PublishedFile,
     check_folder,
     find,
     find_if_there,
 )
 from benchmarks.worlds.visual_genome.annotations.genome.files import (
     Attributes,
+    ImageObjects,
     ImageRecord,
     Images,
-    Objects,
     Relations,
     join_attributes,
     read_attributes,
@@ -52,9 +52,9 @@ _VERSIONS = {
 }
 _TASKS = {"objects": "obj, att and cnt", "attributes": "att", "relationships": "rel and cnt"}
 _VOCABULARIES = {
-    "objects": (Published(("objects_vocab.txt",), "obj, att and cnt", _VOCABULARY_HOME), 1600),
-    "attributes": (Published(("attributes_vocab.txt",), "att", _VOCABULARY_HOME), 400),
-    "relations": (Published(("relations_vocab.txt",), "rel and cnt", _VOCABULARY_HOME), 20),
+    "objects": (PublishedFile(("objects_vocab.txt",), "obj, att and cnt", _VOCABULARY_HOME), 1600),
+    "attributes": (PublishedFile(("attributes_vocab.txt",), "att", _VOCABULARY_HOME), 400),
+    "relations": (PublishedFile(("relations_vocab.txt",), "rel and cnt", _VOCABULARY_HOME), 20),
 }
 _ALIASES = {"objects": "object_alias.txt", "relations": "relationship_alias.txt"}
 
@@ -116,17 +116,17 @@ def find_files(
     """Find all that is needed before anything long is begun."""
     check_folder(source, "Visual Genome's objects.json, attributes.json and relationships.json")
     needed = "obj, att, rel and cnt"
-    images = find(source, Published(("image_data.json",), needed, _HOME))
+    images = find(source, PublishedFile(("image_data.json",), needed, _HOME))
     endings = _VERSIONS[options.version]
     annotated = {
-        name: find(source, Published(tuple(f"{name}{e}.json" for e in endings), tasks, _HOME))
+        name: find(source, PublishedFile(tuple(f"{name}{e}.json" for e in endings), tasks, _HOME))
         for name, tasks in _TASKS.items()
     }
     vocabularies = {name: find(vocabulary, file) for name, (file, _) in _VOCABULARIES.items()}
     aliases = {
         name: path
         for name, file in _ALIASES.items()
-        if (path := find_if_there(source, Published((file,), "", _HOME))) is not None
+        if (path := find_if_there(source, PublishedFile((file,), "", _HOME))) is not None
     }
     held_out = [] if options.skip_leakage_check else held_out_files([*coco, source])
     return GenomeFiles(
@@ -179,7 +179,7 @@ def make_genome(
 
 def _match(
     images: Images,
-    objects: Objects,
+    objects: ImageObjects,
     attributes: Attributes,
     relations: Relations,
     scenes: PreparedScenes,

@@ -45,7 +45,7 @@ class Synthetic(NamedTuple):
     direction: int = -1
 
 
-class Facts:
+class SceneFacts:
     """What genome.h5 knows of its training images."""
 
     def __init__(self, genome: Store) -> None:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from benchmarks.worlds.visual_genome.annotations.genome.files import (
     Attributes,
+    ImageObjects,
     Images,
     Ints,
-    Objects,
     Relations,
 )
 from benchmarks.worlds.visual_genome.annotations.genome.parts import Made, Table
@@ -40,7 +40,7 @@ class Labelled:
     """Images with what was found about their boxes."""
 
     images: Images
-    objects: Objects
+    objects: ImageObjects
     attributes: Attributes  # of all objects
     relations: Relations
     owner: Ints  # (images, N): the thing of ``attributes`` that a box shows, or -1

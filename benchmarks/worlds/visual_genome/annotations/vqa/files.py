@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from benchmarks.worlds.visual_genome.annotations.json_lists import records
 from benchmarks.worlds.visual_genome.annotations.records import image_of, whole_number
 from benchmarks.worlds.visual_genome.annotations.tally import Tally
-from pmn_cl.data.world import Progress
 from pmn_cl.errors import UserError
+from pmn_cl.progress import ProgressCallback
 from pmn_cl.tasks.metrics import vqa_accuracy
 from pmn_cl.tasks.text import normalise_answer, strip_answer
 
@@ -28,7 +28,7 @@ class Truth(NamedTuple):
     kind: int  # of ``ANSWER_TYPES``
 
 
-class Question(NamedTuple):
+class PublishedQuestion(NamedTuple):
     """A question about an image; without truth where nobody publishes it."""
 
     id: int
@@ -38,10 +38,10 @@ class Question(NamedTuple):
 
 
 def read_questions(
-    path: Path, subset: str, tally: Tally, progress: Progress
-) -> dict[int, Question]:
+    path: Path, subset: str, tally: Tally, progress: ProgressCallback
+) -> dict[int, PublishedQuestion]:
     """Read the questions of train2014, val2014 or test2015, by their ids."""
-    found: dict[int, Question] = {}
+    found: dict[int, PublishedQuestion] = {}
     others: dict[str, Any] = {}
     damaged = f"damaged records in {path.name}: left out"
     for record in records(path, "questions", progress=progress, others=others):
@@ -52,7 +52,7 @@ def read_questions(
         elif number in found:
             tally.note(f"questions twice in {path.name}: the first counts", number)
         else:
-            found[number] = Question(number, image, text)
+            found[number] = PublishedQuestion(number, image, text)
     _check_subset(path, others, subset)
     if not found:
         raise UserError(f"{path}: no question with question_id, image_id and question")
@@ -60,10 +60,14 @@ def read_questions(
 
 
 def read_answered(
-    path: Path, questions: dict[int, Question], subset: str, tally: Tally, progress: Progress
-) -> list[Question]:
+    path: Path,
+    questions: dict[int, PublishedQuestion],
+    subset: str,
+    tally: Tally,
+    progress: ProgressCallback,
+) -> list[PublishedQuestion]:
     """Return the questions with the truth that an annotation file has for them."""
-    found: dict[int, Question] = {}
+    found: dict[int, PublishedQuestion] = {}
     others: dict[str, Any] = {}
     strangers = 0
     damaged = f"damaged records in {path.name}: left out"

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.worlds.visual_genome.annotations.files import (
-    Published,
+    PublishedFile,
     check_folder,
     find,
     find_if_there,
@@ -30,7 +30,7 @@ from benchmarks.worlds.visual_genome.annotations.genome.parts import (
     prepare_part,
 )
 from benchmarks.worlds.visual_genome.annotations.genome.preparation import PART as GENOME
-from benchmarks.worlds.visual_genome.annotations.genome.synthetic import Facts
+from benchmarks.worlds.visual_genome.annotations.genome.synthetic import SceneFacts
 from benchmarks.worlds.visual_genome.annotations.genome.vocabularies import PADDING, UNKNOWN, Words
 from benchmarks.worlds.visual_genome.annotations.glove import add_vectors, check_vectors
 from benchmarks.worlds.visual_genome.annotations.scenes import PreparedScenes
@@ -44,7 +44,7 @@ from benchmarks.worlds.visual_genome.annotations.tally import Summary, Tally
 from benchmarks.worlds.visual_genome.annotations.vqa.files import (
     ANSWER_TYPES,
     Answers,
-    Question,
+    PublishedQuestion,
     read_answered,
     read_questions,
 )
@@ -119,11 +119,11 @@ def find_files(source: Path, glove: Path | None) -> VqaFiles:
     questions, annotations = {}, {}
     for subset in ("train2014", "val2014"):
         named = f"v2_OpenEnded_mscoco_{subset}_questions.json"
-        questions[subset] = find(source, Published((named,), _TASKS, _HOME))
+        questions[subset] = find(source, PublishedFile((named,), _TASKS, _HOME))
         named = f"v2_mscoco_{subset}_annotations.json"
-        annotations[subset] = find(source, Published((named,), _TASKS, _HOME))
+        annotations[subset] = find(source, PublishedFile((named,), _TASKS, _HOME))
     named = "v2_OpenEnded_mscoco_test2015_questions.json"
-    server = find_if_there(source, Published((named,), _TASKS, _HOME))
+    server = find_if_there(source, PublishedFile((named,), _TASKS, _HOME))
     if server is not None:
         questions["test2015"] = server
     check_vectors(glove)
@@ -196,9 +196,9 @@ def make_vqa(
     return made
 
 
-def _read(files: VqaFiles, summary: Summary, watch: Watch) -> dict[str, list[Question]]:
+def _read(files: VqaFiles, summary: Summary, watch: Watch) -> dict[str, list[PublishedQuestion]]:
     """Read the questions of each part of COCO, with their answers where these are published."""
-    asked: dict[str, list[Question]] = {}
+    asked: dict[str, list[PublishedQuestion]] = {}
     for subset, path in files.questions.items():
         with watch(f"reading {path.name}") as progress:
             questions = read_questions(path, subset, summary.tally, progress)
@@ -213,7 +213,7 @@ def _read(files: VqaFiles, summary: Summary, watch: Watch) -> dict[str, list[Que
 
 
 def _with_features(
-    questions: Sequence[Question], scenes: PreparedScenes, limit: int | None, tally: Tally
+    questions: Sequence[PublishedQuestion], scenes: PreparedScenes, limit: int | None, tally: Tally
 ) -> list[Sample]:
     """Return the questions about images that have features, in the order of their scenes.
 
@@ -266,7 +266,7 @@ def _split(
 
 def _synthetic(genome: Store, scenes: PreparedScenes) -> tuple[list[Sample], list[Sample]]:
     """Make questions for cnt and for vqa of what genome.h5 knows of its training images."""
-    facts = Facts(genome)
+    facts = SceneFacts(genome)
     plain = facts.plain_counts(scenes.image, MOST_COUNTED)
     relational = facts.related_counts(scenes.image, MOST_COUNTED)
     counted = [synthetic(made, PLAIN) for made in plain]

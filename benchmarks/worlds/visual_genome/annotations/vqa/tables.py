@@ -15,7 +15,7 @@ from benchmarks.worlds.visual_genome.annotations.tally import Tally
 from benchmarks.worlds.visual_genome.annotations.vqa.files import (
     ANSWER_TYPES,
     Answers,
-    Question,
+    PublishedQuestion,
     Truth,
 )
 from pmn_cl.tasks.text import normalise_answer, tokenize_caption
@@ -61,7 +61,7 @@ class Sample:
         return self.counts and self.count is not None and self.count <= MOST_COUNTED
 
 
-def natural(question: Question, scene: int) -> Sample:
+def natural(question: PublishedQuestion, scene: int) -> Sample:
     """Return a question that someone asked."""
     words = tokenize_caption(question.text)
     return Sample(scene, words, question.truth, question.id, question.image)

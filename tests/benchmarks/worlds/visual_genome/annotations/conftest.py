@@ -20,7 +20,7 @@ from benchmarks.worlds.visual_genome.annotations.genome.preparation import (
 )
 from benchmarks.worlds.visual_genome.annotations.vqa.preparation import VqaOptions, prepare_vqa
 from pmn_cl.data.store import StoreWriter, build_store
-from pmn_cl.data.world import Progress
+from pmn_cl.progress import ProgressCallback
 
 REGIONS, WIDTH = 36, 4
 
@@ -61,7 +61,7 @@ def write_features(
 
 
 @contextmanager
-def quiet(doing: str) -> Iterator[Progress]:
+def quiet(doing: str) -> Iterator[ProgressCallback]:
     """Watch nothing, but check that what is reported makes sense."""
 
     def report(done: int, total: int) -> None:

@@ -16,7 +16,7 @@ import pytest
 from benchmarks.worlds.visual_genome.features.preparing import prepare_features
 from benchmarks.worlds.visual_genome.features.request import Request
 from pmn_cl.data.store import Store
-from pmn_cl.data.world import Progress
+from pmn_cl.progress import ProgressCallback
 
 Array = np.ndarray[Any, Any]
 
@@ -131,7 +131,7 @@ WRITERS = {
 
 
 @contextmanager
-def quiet(doing: str) -> Iterator[Progress]:
+def quiet(doing: str) -> Iterator[ProgressCallback]:
     yield lambda done, total: None
 
 

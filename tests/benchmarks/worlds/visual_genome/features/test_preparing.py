@@ -24,8 +24,8 @@ from benchmarks.worlds.visual_genome.features import preparing
 from benchmarks.worlds.visual_genome.features.preparing import prepare_features
 from benchmarks.worlds.visual_genome.features.request import Request
 from benchmarks.worlds.visual_genome.features.spool import FOLDER
-from pmn_cl.data.world import Progress
 from pmn_cl.errors import UserError
+from pmn_cl.progress import ProgressCallback
 
 HOME = Path(pmn_cl.__file__).parent.parent
 
@@ -237,7 +237,7 @@ def interrupted(count: int) -> Any:
     left = count
 
     @contextmanager
-    def watch(doing: str) -> Iterator[Progress]:
+    def watch(doing: str) -> Iterator[ProgressCallback]:
         def report(done: int, total: int) -> None:
             nonlocal left
             left -= 1

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.worlds.visual_genome.features.simulated import Objects
+from benchmarks.worlds.visual_genome.features.simulated import SimulatedObjects
 from pmn_cl.errors import UserError
 
 THINGS = ("dog", "tree", "car")
@@ -138,7 +138,7 @@ def test_every_version_of_the_files_and_their_gaps(tmp_path: Path) -> None:
         {"image_id": "x", "objects": [{"names": ["lost"], **box}]},
     ]
     path.write_text(json.dumps(records))
-    objects = Objects()
+    objects = SimulatedObjects()
     objects.read(path)
     known = objects.sealed()
     assert known.of(2) == [((1, 2, 3, 4), "a dog", ())]
@@ -146,7 +146,7 @@ def test_every_version_of_the_files_and_their_gaps(tmp_path: Path) -> None:
     assert known.of(3) == known.of(4) == []
     path.write_text("[]")
     with pytest.raises(UserError, match=r"no objects in it, expected Visual Genome's objects.json"):
-        Objects().read(path)
+        SimulatedObjects().read(path)
 
 
 def test_published_files(tmp_path: Path, prepare: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.worlds.visual_genome.annotations.genome.synthetic import Facts
+from benchmarks.worlds.visual_genome.annotations.genome.synthetic import SceneFacts
 from benchmarks.worlds.visual_genome.annotations.vqa.preparation import VqaOptions, prepare_vqa
 from pmn_cl.data.store import Store, StoreWriter, build_store
 from pmn_cl.errors import UserError
@@ -59,7 +59,7 @@ def test_objects_are_counted_where_their_boxes_can_be(tmp_path: Path) -> None:
         (2, TREES, 1),
         (3, TREE, 4),
     ]
-    facts = Facts(facts_store(tmp_path, objects, SOME))
+    facts = SceneFacts(facts_store(tmp_path, objects, SOME))
     asked = [(q.scene, q.question, q.answer) for q in facts.plain_counts(IMAGES, 12)]
     # 13 are too many; "trees" is no single thing, and where there are trees, a tree is not counted.
     assert asked == [
@@ -76,7 +76,7 @@ def test_relations_are_counted_over_all_things_that_fit(tmp_path: Path) -> None:
         (0, CUP, 1, ON, TABLE, 3),  # annotated twice
         (0, PLATE, 2, ON, TABLE, 2),
     ]
-    facts = Facts(facts_store(tmp_path, [(0, CUP, 2)], related))
+    facts = SceneFacts(facts_store(tmp_path, [(0, CUP, 2)], related))
     found: dict[str, Any] = {}
     for image in range(40):  # which two are asked depends on the image
         for q in facts.related_counts(np.full(10, image), 12):
@@ -100,7 +100,7 @@ def test_relations_become_questions_where_one_class_answers(tmp_path: Path) -> N
         (1, PLATE, 6, ON, TABLE, 0),  # a cup or a plate? not sound
         (1, TREE, 7, HAS, PLATE, 1),
     ]
-    facts = Facts(facts_store(tmp_path, [(0, CUP, 2)], related))
+    facts = SceneFacts(facts_store(tmp_path, [(0, CUP, 2)], related))
     asked = [(q.scene, q.question, q.answer, q.relation) for q in facts.related_things()]
     assert asked == [(0, "what is on the table", "cup", ON), (1, "what has the plate", "tree", HAS)]
 
