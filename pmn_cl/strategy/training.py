@@ -91,7 +91,7 @@ class NetworkOptions(StrategyOptions):
 
     size: Literal["small", "paper"] = "small"
     training: dict[str, TrainingChanges] = Field(default_factory=dict)  # by task
-    rate: float = Field(default=1.0, gt=0)  # times the learning rate of every task
+    lr_scale: float = Field(default=1.0, gt=0)  # times the learning rate of every task
 
     def settings(self) -> dict[str, TrainingSettings]:
         """Return the size's settings with the changes asked for."""
@@ -105,6 +105,6 @@ class NetworkOptions(StrategyOptions):
                 missing = ", ".join(str(item["loc"][0]) for item in error.errors())
                 raise UserError(f"training of the new task {task!r} needs {missing}") from None
         return {
-            task: usual.model_copy(update={"learning_rate": self.rate * usual.learning_rate})
+            task: usual.model_copy(update={"learning_rate": self.lr_scale * usual.learning_rate})
             for task, usual in settings.items()
         }

@@ -29,17 +29,20 @@ from pmn_cl.studies.conduct import default_workers
 DEVELOPMENT_SEED = 100
 MOST_TRIALS = 4
 
-_RATES: list[dict[str, Any]] = [{"rate": 1.0}, {"rate": 0.3}, {"rate": 3.0}]
+_LR_SCALES: list[dict[str, Any]] = [{"lr_scale": 1.0}, {"lr_scale": 0.3}, {"lr_scale": 3.0}]
 # The learning rate, and one parameter of the method's own where it has one. What builds on hard
 # sharing keeps its learning rate, as the stream says it.
 TRIALS: dict[str, list[dict[str, Any]]] = {
-    "pmn": [{"rate": 1.0}, {"rate": 3.0}],  # its other settings were chosen at the full budget
-    "hard_sharing": _RATES,
-    "hard_sharing_joint": _RATES,
-    "hard_sharing_cumulative": _RATES,
-    "pnn": [{"rate": 1.0}, {"rate": 0.3}, {"rate": 3.0}, {"alpha": 0.01}],
+    "pmn": [
+        {"lr_scale": 1.0},
+        {"lr_scale": 3.0},
+    ],  # its other settings were chosen at the full budget
+    "hard_sharing": _LR_SCALES,
+    "hard_sharing_joint": _LR_SCALES,
+    "hard_sharing_cumulative": _LR_SCALES,
+    "pnn": [{"lr_scale": 1.0}, {"lr_scale": 0.3}, {"lr_scale": 3.0}, {"alpha": 0.01}],
     "multinet": [{"passes": 2}, {"passes": 1}, {"passes": 3}],
-    "independent": _RATES,
+    "independent": _LR_SCALES,
     "ewc": [{"strength": s} for s in (1e1, 1e2, 1e3)],
     "si": [{"strength": s} for s in (1e1, 1e2, 1e3)],
     "mas": [{"strength": s} for s in (1e-1, 1e0, 1e1)],

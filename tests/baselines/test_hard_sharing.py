@@ -153,7 +153,7 @@ def test_joint_epochs_are_compared_task_by_task(scores: dict[str, float], is_bet
 
 
 def test_rate_changes_the_learning_rate_of_every_task() -> None:
-    usual, faster = (HeadsOptions(rate=rate).settings() for rate in (1.0, 2.0))
+    usual, faster = (HeadsOptions(lr_scale=rate).settings() for rate in (1.0, 2.0))
     for task, settings in usual.items():
         assert faster[task].learning_rate == pytest.approx(2 * settings.learning_rate)
         assert faster[task].epochs == settings.epochs

@@ -65,7 +65,7 @@ def test_records_that_lack_something_are_not_compared(broken: dict[str, object])
 
 
 def test_further_settings_of_a_name_get_a_variant_of_their_own() -> None:
-    rate = {"rate": 3.0}
+    rate = {"lr_scale": 3.0}
     same = [made("pmn", 0, 0.5), made("pmn", 1, 0.5)]
     other = [made("pmn", 0, 0.6, options=rate), made("pmn", 1, 0.6, options=rate)]
     names = [result.name for result in told_apart([*same, *other])]
@@ -78,11 +78,11 @@ def test_further_settings_of_a_name_get_a_variant_of_their_own() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=12))
 def test_no_name_has_two_settings_or_one_seed_twice(runs: list[tuple[int, int]]) -> None:
-    results = [made("pmn", seed, 0.5, options={"rate": rate}) for rate, seed in runs]
+    results = [made("pmn", seed, 0.5, options={"lr_scale": rate}) for rate, seed in runs]
     told = list(told_apart(results))
     assert len({(r.name, r.seed) for r in told}) == len(results)
     for name in {r.name for r in told}:
-        assert len({r.options["rate"] for r in told if r.name == name}) == 1
+        assert len({r.options["lr_scale"] for r in told if r.name == name}) == 1
 
 
 def test_labels_are_short_and_differ() -> None:

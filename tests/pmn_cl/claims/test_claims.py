@@ -447,7 +447,7 @@ def test_what_cannot_be_judged_together_is_refused() -> None:
     with pytest.raises(UserError, match=r"'pmn' with seed 0 is here twice \(pmn-0 and pmn-0\)"):
         Evidence([kept, kept])
     with pytest.raises(UserError, match="several settings"):
-        Evidence([kept, forgetful(1, 0.8, options={"rate": 3.0})])
+        Evidence([kept, forgetful(1, 0.8, options={"lr_scale": 3.0})])
     apart = [forgetful(1, 0.8, fraction=50), forgetful(1, 0.8, options={"start_from": ["here"]})]
     assert len(Evidence([kept, *apart]).results) == 3
 

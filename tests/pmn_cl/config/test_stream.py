@@ -265,7 +265,7 @@ ONE_EDIT = [
         "16:24: strategies[1]: 'constant' is given twice, expected once, or with a variant of "
         "its own"),
     bad("strategy with an unknown option", "[constant]", "[{name: pmn, gate: {kind: equal}}]",
-        "16:26: strategies[0].gate: unknown key 'gate', expected one of size, training, rate, "
+        "16:26: strategies[0].gate: unknown key 'gate', expected one of size, training, lr_scale, "
         "gates, gates_of, departures, asking, finetune, keep_old, supervise, supervision, modules, "
         "start_from, memory, widths, untrained, shuffled; did you mean 'gates'?"),
     bad("strategy with a bad option", "[constant]", "[{name: pmn, gates: {kind: soft}}]",

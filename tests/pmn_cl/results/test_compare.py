@@ -64,7 +64,7 @@ def test_runs_with_other_settings_are_no_further_seeds() -> None:
     again = learned("pmn", 0, 0.9, 0.9, 0.9)
     for other in (
         again,  # the same seed twice
-        again.model_copy(update={"seed": 5, "options": {"rate": 3.0}}),
+        again.model_copy(update={"seed": 5, "options": {"lr_scale": 3.0}}),
         again.model_copy(update={"seed": 5, "budget": 10.0}),
     ):
         with pytest.raises(UserError, match="'pmn' was run with several settings"):

@@ -112,7 +112,7 @@ def test_what_belongs_together_is_joined(a: Path, tmp_path: Path) -> None:
             "other tasks: a, b(a) in {a}, a in {b}",
         ),
         (
-            {"options": {"rate": 3.0}},
+            {"options": {"lr_scale": 3.0}},
             "other options of 'pmn': {a}/pmn-0 and {b}/pmn-1; give one a variant",
         ),
         (

@@ -31,7 +31,7 @@ tasks: [obj, {task: att, fraction: 50}]
 fraction: 80
 budget: 10
 strategies:
-  - {name: hard_sharing, rate: 2.0}
+  - {name: hard_sharing, lr_scale: 2.0}
   - {name: hard_sharing, variant: matched-pnn, attention: 3}
   - {name: pnn, width: 20}
 seeds: [0]
@@ -94,7 +94,7 @@ def test_a_record_is_verified_and_what_was_altered_is_found_out(
         found["weights"][1] = "0" * 64
 
     def other_option(found: dict[str, Any]) -> None:
-        found["options"]["rate"] = found["asked"]["options"]["rate"] = 0.5
+        found["options"]["lr_scale"] = found["asked"]["options"]["lr_scale"] = 0.5
 
     good = put(real, tmp_path / "good")
     score = put(with_change(real, raise_score), tmp_path / "score")
@@ -142,7 +142,7 @@ def test_on_other_data_nothing_is_compared(real: Result, cache: Path, tmp_path: 
     [
         ("key", "another"),
         ("data", "another"),
-        ("options", {"rate": 7.0}),
+        ("options", {"lr_scale": 7.0}),
         ("metrics", ["top1", "f1"]),
         ("samples", {"train": [1, 2]}),
         ("constant", {"test": [0.5, None], "novel": [0.5, 0.5]}),
@@ -274,8 +274,8 @@ def test_an_older_record_is_run_again_where_its_key_proves_its_options(
 ) -> None:
     assert len(real.options) > 1  # all of them, though one was given
     found = run_of(tmp_path, real.model_copy(update={"asked": None}))
-    assert found.key == real.key and found.options == {"rate": 2.0}
-    other = real.model_copy(update={"asked": None, "options": {"rate": 3.0}})
+    assert found.key == real.key and found.options == {"lr_scale": 2.0}
+    other = real.model_copy(update={"asked": None, "options": {"lr_scale": 3.0}})
     with pytest.raises(UserError, match="before records kept the options"):
         run_of(tmp_path, other)
 

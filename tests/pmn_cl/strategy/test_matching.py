@@ -139,7 +139,7 @@ def counted(name: str, options: Any, experiences: list[Any]) -> int:
 
 INDEPENDENT = "strategies.independent:Independent"
 LARGE = {  # with options that make no difference to how they are widened
-    "hard_sharing": {"rate": 0.5},
+    "hard_sharing": {"lr_scale": 0.5},
     "hard_sharing_joint": {},
     INDEPENDENT: {"training": {"vqa": {"epochs": 2}}},
     "baselines.pnn:ProgressiveColumns": {},

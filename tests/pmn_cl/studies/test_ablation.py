@@ -39,7 +39,7 @@ def test_every_rung_is_a_stream_that_can_be_run() -> None:
         for item in run.stream.tasks:
             assert set(item.calls or ()) <= set(learned)
             learned.append(item.task)
-        assert run.options["rate"] == 3.0  # as the stream has it for pmn
+        assert run.options["lr_scale"] == 3.0  # as the stream has it for pmn
         assert run.stream.budget == STREAM.budget
 
 

@@ -51,7 +51,7 @@ def test_fractions_get_the_steps_of_all_data() -> None:
     # 6,400 samples in batches of 64, 5 epochs, a tenth of the budget: 50 steps with all data.
     [run] = runs(fractions=[1.0], strategies=["pmn"], seeds=[0])
     assert run.options["training"]["vqa"] == {"least_steps": 50, "patience": 3}
-    assert run.options["rate"] == 3.0  # as the stream has it
+    assert run.options["lr_scale"] == 3.0  # as the stream has it
     [constant] = runs(fractions=[1.0], strategies=["constant"], seeds=[0])
     assert constant.options == {}
 

@@ -52,7 +52,7 @@ def test_what_is_taken_is_what_would_have_been_learned(
         ({"supervise": []}, 3),  # of no concern to any of these
         ({"gates": {"kind": "equal"}}, 2),  # M_rel calls others: it might have gates
         ({"gates": {"kind": "equal"}, "gates_of": ["vqa"]}, 3),
-        ({"rate": 2.0}, 0),
+        ({"lr_scale": 2.0}, 0),
         ({"training": {"att": {"epochs": 3}}}, 1),  # and M_rel calls M_att
         ({"untrained": ["att"]}, 1),
         ({"shuffled": ["obj"]}, 1),  # M_att
