@@ -62,7 +62,7 @@ def make_benchmark(stream: Stream, *, in_memory: bool | None = None) -> CLScenar
     """Return a benchmark with one Avalanche stream per split; scenes are read once for all."""
     streams = []
     for split in stream.store.splits:
-        present = [(i, e) for i, e in enumerate(stream.experiences) if split in e.splits]
+        present = [(i, e) for i, e in enumerate(stream.tasks) if split in e.splits]
         if present:
             scenes = Scenes(stream.store, split, in_memory=in_memory)
             experiences = [AvalancheExperience(e, split, label, scenes) for label, e in present]

@@ -44,7 +44,7 @@ def constant_scores(stream: Stream, experience: StreamTask) -> list[ConstantScor
 
 def print_overview(stream: Stream, console: Console) -> None:
     """Print the stream as tables that fit into 80 columns."""
-    store, count = stream.store, len(stream.experiences)
+    store, count = stream.store, len(stream.tasks)
     heading = Text.assemble(
         (stream.name, "bold"),
         f": {count} task{'s' if count > 1 else ''} on the world ",
@@ -82,7 +82,7 @@ def _task_table(stream: Stream) -> Table:
     )
     for column in table.columns:
         column.no_wrap = column.header != "calls"  # the only one that may be folded
-    for experience in stream.experiences:
+    for experience in stream.tasks:
         task = experience.task
         sizes = [
             f"{len(experience.splits[s]):,}" if s in experience.splits else "-" for s in splits
@@ -98,7 +98,7 @@ def _task_table(stream: Stream) -> Table:
 
 def _prior_table(stream: Stream, shown: int = 6) -> Table:
     table = _table(task=False, kind=False, answers=False)
-    for experience in stream.experiences:
+    for experience in stream.tasks:
         task, samples = experience.task, experience.splits["test"]
         for kind, answers in task.prior(samples.columns, stream.store.names).items():
             try:  # without a space, so that no line ends between a name and its number

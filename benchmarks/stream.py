@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pmn_cl import registry
-from pmn_cl.config.stream import StreamSpec, TaskSpec
+from pmn_cl.config.names import call_lists, make_world, task_class
+from pmn_cl.config.spec import StreamSpec, TaskSpec
 from pmn_cl.data.samples import Samples
 from pmn_cl.data.store import Store
 from pmn_cl.data.world import World
@@ -35,12 +35,12 @@ class StreamTask:
 
 @dataclass(frozen=True)
 class Stream:
-    """The experiences in their order, all on one world."""
+    """The tasks in their order, all on one world."""
 
     name: str
     world: World
     store: Store
-    experiences: tuple[StreamTask, ...]
+    tasks: tuple[StreamTask, ...]
 
     @classmethod
     def open(
@@ -55,13 +55,14 @@ class Stream:
 
         The seed decides which samples a fraction keeps: the same for every strategy.
         """
-        world = spec.make_world()
+        world = make_world(spec.world)
         store = world.prepare(cache, progress)
-        experiences: list[StreamTask] = []
-        for item in spec.tasks:
-            learned = [experience.task for experience in experiences]
-            experiences.append(_experience(item, spec.fraction, seed, world, store, learned))
-        return cls(spec.name, world, store, tuple(experiences))
+        calls = call_lists(spec).values()
+        tasks = tuple(
+            _stream_task(item, called, spec.fraction, seed, world, store)
+            for item, called in zip(spec.tasks, calls, strict=True)
+        )
+        return cls(spec.name, world, store, tasks)
 
     def as_avalanche(self, *, in_memory: bool | None = None) -> CLScenario:
         """Return the stream as an Avalanche benchmark whose experiences give TensorDicts."""
@@ -70,12 +71,10 @@ class Stream:
         return make_benchmark(self, in_memory=in_memory)
 
 
-def _experience(
-    item: TaskSpec, fraction: float, seed: int, world: World, store: Store, learned: list[Task]
+def _stream_task(
+    item: TaskSpec, calls: list[str], fraction: float, seed: int, world: World, store: Store
 ) -> StreamTask:
-    task: Task = registry.find(item.task, registry.TASKS, "task", Task)()
-    lower = [other.name for other in learned if other.level < task.level]
-    usual = [name for name in task.calls if name in lower]
+    task = task_class(item.task)()
     splits = {
         split: Samples.whole(store, split, task)
         for split in store.splits
@@ -90,4 +89,4 @@ def _experience(
         splits["train"] = splits["train"].adding(more)
     percent = fraction if item.fraction is None else item.fraction
     splits["train"] = splits["train"].fraction(percent, seed)
-    return StreamTask(task, tuple(usual if item.calls is None else item.calls), percent, splits)
+    return StreamTask(task, tuple(calls), percent, splits)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from pmn_cl.config.stream import StreamSpec
+from pmn_cl.config.spec import BenchmarkSpec
 from pmn_cl.results.result import Result, read_results
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Results(Sequence[Result]):
 
 
 def run(
-    stream: str | Path | StreamSpec,
+    stream: str | Path | BenchmarkSpec,
     *,
     strategies: Sequence[str] = (),
     seeds: Sequence[int] = (),
@@ -67,19 +67,25 @@ def run(
 
     Ctrl-C (or the notebook's stop) ends it in order; what was done by then is returned.
     """
-    from pmn_cl.studies.conduct import carry_through, plan
+    from pmn_cl.studies.conduct import carry_through, open_world
+    from pmn_cl.studies.request import RunRequest
+    from pmn_cl.studies.run import plan_comparison
 
-    folder = None if out is None else Path(out)
-    planned = plan(stream, strategies=strategies, seeds=seeds, out=folder, workers=workers)
-    outcome = carry_through(
-        planned,
-        Console(quiet=quiet, highlight=False, markup=False),
+    request = RunRequest(
+        stream=stream,
+        strategies=tuple(strategies),
+        seeds=tuple(seeds),
+        out=None if out is None else Path(out),
+        workers=workers,
         device=device,
         fresh=fresh,
         checkpoint_every=checkpoint_every,
         tracking=tracking,
         cache=None if cache is None else Path(cache),
     )
+    plan = plan_comparison(request)
+    open_world(plan.spec, request.cache)
+    outcome = carry_through(plan, request, Console(quiet=quiet, highlight=False, markup=False))
     return Results(outcome.folder, outcome.results)
 
 

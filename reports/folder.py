@@ -6,7 +6,6 @@ finished or not. Nothing is refused: what cannot be compared with the rest is na
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -20,15 +19,12 @@ from pmn_cl.explaining.records.faithfulness import Faithfulness, read_faithfulne
 from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.compare import Comparison, compare
 from pmn_cl.results.folder import JOURNAL, RESULT
-from pmn_cl.results.low_data import VARIANT
 from pmn_cl.results.result import Result, read_result
 from pmn_cl.results.statistics import Interval, interval
-from pmn_cl.studies.ablation import RUNGS
 from reports.svg import SeriesStyle, clipped
 
 PMN = "pmn"  # what all others are compared with, where it is there
 BASELINE = "independent"  # its modules, each of which learns alone
-_TRIAL = "trial"  # the variant of a search's runs
 _DRAWN = 40  # strategies in figures: more cannot be told apart
 _LABEL = 40  # characters: more would not fit anywhere
 
@@ -52,13 +48,13 @@ class Gathered:
         self.grades, self.frozen = grades, frozen
         self.faithfulness = faithfulness or {}  # of explanations, by the key of the run
         self.done = [result for result in results if _whole(result)]
-        plain = [r for r in self.done if r.variant not in {*RUNGS, VARIANT, _TRIAL}]
+        plain = [r for r in self.done if r.run.study == "run"]
         plain.sort(key=lambda result: (result.name != PMN, result.strategy != PMN))
         sized = [result for result in plain if result.parameters.get("total")]
         self.field = list(told_apart(largest(sized, comparable)))  # of `run`, to be compared
         self.left_out = len(plain) - len(self.field)  # other tasks, data, fraction or budget
-        self.sweep = [r for r in self.done if r.variant == VARIANT]
-        self.ablation = [r for r in self.done if r.variant in RUNGS]
+        self.sweep = [r for r in self.done if r.run.study == "sweep"]
+        self.ablation = [r for r in self.done if r.run.study == "ablate"]
         names = [result.name for result in self.field] + [r.strategy for r in self.sweep]
         self.looks = _looks(dict.fromkeys(names))
         self._comparisons: dict[str, Comparison | None] = {}
@@ -212,17 +208,13 @@ def told_apart(results: Iterable[Result]) -> Iterator[Result]:
     seen: Counter[Hashable] = Counter()
     places: dict[str, dict[Hashable, int]] = {}
     for result in results:
-        run = (result.name, _settings(result), result.seed)
+        run = (result.name, result.settings, result.seed)
         setting = (run[1], seen[run])
         seen[run] += 1
         known = places.setdefault(result.name, {})
         number = known.setdefault(setting, len(known) + 1)
         variant = f"{result.variant} settings {number}".strip()
-        yield result if number == 1 else result.model_copy(update={"variant": variant})
-
-
-def _settings(result: Result) -> str:
-    return json.dumps([result.options, result.spec, result.threads], sort_keys=True)
+        yield result if number == 1 else result.labelled(variant)
 
 
 def _looks(names: Iterable[str]) -> dict[str, SeriesStyle]:

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.stream import Stream
 from benchmarks.worlds.digit_scenes.world import DigitOptions, DigitScenes
-from pmn_cl.config.stream import StreamSpec
+from pmn_cl.config.spec import StreamSpec
 from pmn_cl.data.store import Store
 
 SMALL_SCENES = {"train": 300, "val": 50, "test": 250, "novel": 200}

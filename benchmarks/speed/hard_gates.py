@@ -57,7 +57,7 @@ class Answers:
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
     found = {
-        name: [r for r in read_results(folder) if r.variant == name] for name in (_SOFT, *_RUNGS)
+        name: [r for r in read_results(folder) if r.run.rung == name] for name in (_SOFT, *_RUNGS)
     }
     if not all(found.values()):
         missing = ", ".join(name for name, runs in found.items() if not runs)

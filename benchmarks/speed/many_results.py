@@ -34,7 +34,7 @@ _COMMANDS = {
 
 def real_record(place: Path) -> dict[str, object]:
     """Carry a run out, as short as can be, and return its record."""
-    from pmn_cl.config.stream import StreamSpec
+    from pmn_cl.config.spec import StreamSpec
     from pmn_cl.runs.plan import plan_runs
     from pmn_cl.runs.worker import finish
 

@@ -15,7 +15,7 @@ from timing import compare, report
 from torch import Tensor
 
 from benchmarks.stream import Stream
-from pmn_cl.config.stream import StreamSpec
+from pmn_cl.config.spec import StreamSpec
 from pmn_cl.data.loader import Batches, BatchLoader, Scenes
 from pmn_cl.data.store import ENVIRONMENT
 
@@ -50,7 +50,7 @@ def main() -> bool:
     scenes = Scenes(stream.store, "train")
     shared = scenes.take(torch.arange(4000))
     reached = True
-    for experience in stream.experiences:
+    for experience in stream.tasks:
         batches = Batches(experience.splits["train"], scenes)
         x, y = batches[np.arange(len(batches))]
         own = {

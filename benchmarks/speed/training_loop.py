@@ -16,7 +16,7 @@ from torch import nn
 
 from benchmarks.stream import Stream
 from pmn_cl import registry
-from pmn_cl.config.stream import StreamSpec
+from pmn_cl.config.spec import StreamSpec
 from pmn_cl.data.loader import BatchLoader
 
 _EPOCHS = 5  # so that setting a task up, which is done once, weighs little

@@ -9,7 +9,6 @@ numbers, and controls of our own, are `OURS`.
 from __future__ import annotations
 
 from pmn_cl.claims.evidence import (
-    FRACTIONS,
     NOTHING,
     Group,
     Measure,
@@ -23,6 +22,7 @@ from pmn_cl.claims.evidence import (
     tuned_count,
 )
 from pmn_cl.claims.rule import Check, Claim, above, every, unchanged
+from pmn_cl.results.paper import FRACTIONS
 
 OURS = "ours"
 

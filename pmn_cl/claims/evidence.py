@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import fsum
@@ -14,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from pmn_cl.errors import UserError
 from pmn_cl.results import scores
 from pmn_cl.results.compare import JOINT
-from pmn_cl.results.result import Result
+from pmn_cl.results.paper import FRACTIONS
+from pmn_cl.results.result import Result, finals
 
 NO_GRADES = "no judgement files"
 
@@ -51,9 +51,9 @@ class Evidence:
                 "the results are of different data or budgets, and cannot be judged together; "
                 "give each a folder of its own"
             )
-        self._runs: dict[tuple[str, str, float], dict[int, Result]] = defaultdict(dict)
+        self._runs: dict[_Setting, dict[int, Result]] = defaultdict(dict)
         for result in self.results:
-            some = self._runs[result.strategy, result.variant, result.fraction]
+            some = self._runs[_setting(result)]
             if result.seed in some:
                 raise UserError(
                     f"{result.name!r} with seed {result.seed} is here twice ({result.key} and "
@@ -61,21 +61,33 @@ class Evidence:
                 )
             some[result.seed] = result
         for some in self._runs.values():
-            if len({_settings(result) for result in some.values()}) > 1:
+            if len({result.settings for result in some.values()}) > 1:
                 name = next(iter(some.values())).name
                 raise UserError(
                     f"{name!r} was run with several settings here (options or tasks): its seeds "
                     "cannot be averaged; give each setting a variant, or a folder of its own"
                 )
 
-    def runs(self, strategy: str, variant: str = "", fraction: float = 100) -> dict[int, Result]:
-        """Return the results of one setting by seed."""
-        return self._runs.get((strategy, variant, fraction), {})
+    def streams(self, strategy: str) -> dict[int, Result]:
+        """Return the results of a strategy on the whole stream by seed."""
+        return self._runs.get(("run", strategy, "", 100), {})
+
+    def rung(self, rung: str, strategy: str = "pmn") -> dict[int, Result]:
+        """Return the results of a rung of the ablations by seed."""
+        return self._runs.get(("ablate", strategy, rung, 100), {})
+
+    def swept(self, strategy: str, fraction: float) -> dict[int, Result]:
+        """Return the results of the low-data sweep at a fraction by seed."""
+        return self._runs.get(("sweep", strategy, "", fraction), {})
 
 
-def _settings(result: Result) -> str:
-    options = {name: value for name, value in result.options.items() if name != "start_from"}
-    return json.dumps([options, result.spec, result.tasks], sort_keys=True)
+_Setting: TypeAlias = tuple[str, str, str, float]
+
+
+def _setting(result: Result) -> _Setting:
+    """Return what tells the settings of a folder apart: study, strategy, rung or label, data."""
+    study, own = result.run.study, result.run.rung or ""
+    return study, result.strategy, result.variant if study == "run" else own, result.fraction
 
 
 class Measure(NamedTuple):
@@ -86,23 +98,26 @@ class Measure(NamedTuple):
     absent: str = ""  # what to say where there are none
 
 
-def module(variant: str, metric: str | None = None, *, strategy: str = "pmn") -> Measure:
-    """Measure a module of the ablations on its own task, which its name has: M_vqa5 is of vqa."""
+def module(rung: str, metric: str | None = None, *, strategy: str = "pmn") -> Measure:
+    """Measure a module of the ablations on its own task, which is the last of its stream."""
 
     def scored(evidence: Evidence, split: str) -> Values:
-        return _last(evidence.runs(strategy, variant), split, variant[2:5], metric)
+        return finals(evidence.rung(rung, strategy).values(), split, metric=metric)
 
-    return Measure(f"{variant} ({metric})" if metric else variant, scored)
+    return Measure(f"{rung} ({metric})" if metric else rung, scored)
 
 
 def tuned_count(evidence: Evidence, split: str) -> Values:
     """Measure M_cnt after M_vqa has trained it on."""
-    return _last(evidence.runs("pmn", "M_vqa5 fine-tuned"), split, "cnt")
+    return finals(evidence.rung("M_vqa5 fine-tuned").values(), split, "cnt")
 
 
 def final_vqa(strategy: str) -> Measure:
     """Measure a strategy on vqa after the whole stream."""
-    return Measure(strategy, lambda evidence, split: _last(evidence.runs(strategy), split, "vqa"))
+    return Measure(
+        strategy,
+        lambda evidence, split: finals(evidence.streams(strategy).values(), split, "vqa"),
+    )
 
 
 def average(strategy: str) -> Measure:
@@ -112,13 +127,13 @@ def average(strategy: str) -> Measure:
     """
 
     def normalised(evidence: Evidence, split: str) -> Values:
-        joint = evidence.runs(JOINT)
+        joint = evidence.streams(JOINT)
         return _known(
             {
                 seed: scores.normalised_average(
                     run.matrix(split), run.constant[split], joint[seed].matrix(split)[-1]
                 )
-                for seed, run in evidence.runs(strategy).items()
+                for seed, run in evidence.streams(strategy).items()
                 if seed in joint and run.tasks == joint[seed].tasks and split in run.scores
             }
         )
@@ -130,17 +145,16 @@ def gain(fraction: float) -> Measure:
     """Measure what PMN gains over its base on vqa with so many percent of vqa's data."""
 
     def gained(evidence: Evidence, split: str) -> Values:
-        ours = _last(evidence.runs("pmn", "low-data", fraction), split, "vqa")
-        base = _last(evidence.runs("independent", "low-data", fraction), split, "vqa")
+        ours, base = (
+            finals(evidence.swept(strategy, fraction).values(), split, "vqa")
+            for strategy in ("pmn", "independent")
+        )
         return {seed: ours[seed] - base[seed] for seed in ours.keys() & base.keys()}
 
     return Measure(f"gain at {fraction:g}%", gained)
 
 
 NOTHING = Measure("0", lambda evidence, split: {run.seed: 0.0 for run in evidence.results})
-
-
-FRACTIONS = (1, 5, 10, 25, 50, 100)
 
 
 def best_middle(evidence: Evidence, split: str) -> Values:
@@ -183,22 +197,6 @@ def lead(ahead: Measure, behind: Measure, label: str) -> Measure:
         return {unit: first[unit] - second[unit] for unit in first.keys() & second.keys()}
 
     return Measure(label, led, ahead.absent)
-
-
-def _last(
-    runs: Mapping[int, Result], split: str, task: str, metric: str | None = None
-) -> dict[int, float]:
-    """Return the last score on a task by seed: its primary metric, or another."""
-
-    def score(run: Result) -> float | None:
-        if task not in run.tasks or not run.scores.get(split):
-            return None
-        if metric is None:
-            return run.scores[split][-1][run.tasks.index(task)]
-        known = run.secondary.get(split) or [{}]
-        return known[-1].get(task, {}).get(metric)
-
-    return _known({seed: score(run) for seed, run in runs.items()})
 
 
 def _known(values: Mapping[int, float | None]) -> dict[int, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -35,16 +34,24 @@ from pmn_cl.console import console, show_progress
 )
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda, cuda:1, …")
 @click.option("--cache", type=cache_type, help=CACHE_HELP)
-def answers(folder: Path, **asked: Any) -> None:
+def answers(
+    folder: Path,
+    runs: tuple[str, ...],
+    split: str,
+    task: str,
+    out: Path,
+    device: str,
+    cache: Path | None,
+) -> None:
     """Let completed runs in FOLDER answer every question of a split, and write the answers.
 
     \b
     [{"question_id": 262148000, "answer": "down"}, …]      VQA's evaluation server
     [{"image_id": 391895, "caption": "a man on …"}, …]     COCO's, with --task cap
 
-    Several runs answer together: the answer with the highest mean chance is given, as where seeds
-    make an ensemble. Where the split has answers, the score is printed; the split "server" holds
-    questions that nobody here knows the answers to.
+    Several runs answer together: the answer with the highest mean probability is given, as where
+    seeds make an ensemble. Where the split has answers, the score is printed; the split "server"
+    holds questions that nobody here knows the answers to.
 
     \b
     pmn-bench answers runs/paper --run 'pmn 0' --split test --out val2014.json
@@ -54,4 +61,16 @@ def answers(folder: Path, **asked: Any) -> None:
     from pmn_cl.runs.answers import answers_command
 
     with show_progress("answering") as progress:
-        sys.exit(answers_command(folder, console=console(), progress=progress, **asked))
+        sys.exit(
+            answers_command(
+                folder,
+                runs=runs,
+                split=split,
+                task=task,
+                out=out,
+                device=device,
+                cache=cache,
+                console=console(),
+                progress=progress,
+            )
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -199,7 +199,16 @@ def _write(
 @click.option("--fresh", is_flag=True, help="Measure again what is measured already.")
 @click.option("--json", "as_json", is_flag=True, help="A list of measures, for programs.")
 @click.option("--cache", type=cache_type, help=CACHE_HELP)
-def faithfulness(folder: Path, as_json: bool, **asked: Any) -> None:
+def faithfulness(
+    folder: Path,
+    split: str,
+    seeds: tuple[int, ...],
+    variants: bool,
+    questions: int,
+    fresh: bool,
+    as_json: bool,
+    cache: Path | None,
+) -> None:
     """Measure how faithful the explanations of pmn and of its baseline are.
 
     The world knows which regions and which relation a question is about. So: does attention land
@@ -215,4 +224,16 @@ def faithfulness(folder: Path, as_json: bool, **asked: Any) -> None:
     """
     from pmn_cl.explaining.faithfulness import faithfulness_command
 
-    sys.exit(faithfulness_command(folder, console=console(), as_json=as_json, **asked))
+    sys.exit(
+        faithfulness_command(
+            folder,
+            console=console(),
+            split=split,
+            seeds=seeds,
+            variants=variants,
+            questions=questions,
+            fresh=fresh,
+            as_json=as_json,
+            cache=cache,
+        )
+    )

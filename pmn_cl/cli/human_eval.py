@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -60,8 +60,13 @@ def make(
     out: Path,
     pmn: str | None,
     baseline: str | None,
+    split: str,
+    questions: int,
+    judges: int,
+    per_question: int,
+    stratify: bool,
+    seed: int,
     cache: Path | None,
-    **asked: Any,
 ) -> None:
     """Draw questions, and make a page for each judge from the runs in FOLDER.
 
@@ -84,7 +89,15 @@ def make(
 
     refuse_what_is_there(out)
     ours, theirs = runs_to_judge(folder, pmn, baseline)
-    plan = RoundPlan(folder, ours.key, theirs.key, **asked)
+    plan = RoundPlan(
+        *(folder, ours.key, theirs.key),
+        split=split,
+        questions=questions,
+        judges=judges,
+        per_question=per_question,
+        stratify=stratify,
+        seed=seed,
+    )
     first, second = (open_explainer(folder, run.key, cache) for run in (ours, theirs))
     with status("answering all questions"):
         groups = who_is_right(first, second, plan.split)
@@ -151,7 +164,7 @@ def collect(
     """
     from pmn_cl.human_eval.collection import collect_command
     from pmn_cl.mlflow_mirror.mirror import check_uri
-    from pmn_cl.studies.conduct import OFF
+    from pmn_cl.studies.request import OFF
 
     if tracking != OFF:
         check_uri(tracking)

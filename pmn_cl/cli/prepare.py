@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from pmn_cl.cli.options import seed_type
+from pmn_cl.cli.options import gathers, seed_type
+
+if TYPE_CHECKING:
+    from benchmarks.worlds.visual_genome.annotations.coco import CocoOptions
+    from benchmarks.worlds.visual_genome.annotations.genome.preparation import GenomeOptions
+    from benchmarks.worlds.visual_genome.annotations.vqa.preparation import VqaOptions
+    from benchmarks.worlds.visual_genome.features.request import Request
 
 Body: TypeAlias = Callable[..., None]  # of a command
 source_type = click.Path(path_type=Path)
@@ -18,6 +24,30 @@ out_option = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for what is prepared; all parts of one world go into the same.",
 )
+
+
+def _features_request() -> type[Request]:
+    from benchmarks.worlds.visual_genome.features.request import Request
+
+    return Request
+
+
+def _genome_options() -> type[GenomeOptions]:
+    from benchmarks.worlds.visual_genome.annotations.genome.preparation import GenomeOptions
+
+    return GenomeOptions
+
+
+def _vqa_options() -> type[VqaOptions]:
+    from benchmarks.worlds.visual_genome.annotations.vqa.preparation import VqaOptions
+
+    return VqaOptions
+
+
+def _coco_options() -> type[CocoOptions]:
+    from benchmarks.worlds.visual_genome.annotations.coco import CocoOptions
+
+    return CocoOptions
 
 
 @click.command("features", short_help="Region features of published files, in one store.")
@@ -75,7 +105,8 @@ out_option = click.option(
 )
 @click.option("--seed", type=seed_type, default=0, show_default=True, help="With --simulate.")
 @out_option
-def features(**given: Any) -> None:
+@gathers(_features_request)
+def features(out: Path, request: Request) -> None:
     """Put region features of published files into FOLDER/features.h5.
 
     SOURCEs hold images with ids of COCO, those after --vg images with ids of Visual Genome. Their
@@ -103,7 +134,7 @@ def features(**given: Any) -> None:
     """
     from benchmarks.worlds.visual_genome.features.command import features_command
 
-    features_command(**given)
+    features_command(request, out)
 
 
 annotated_type = click.Path(path_type=Path, file_okay=False)
@@ -184,7 +215,10 @@ def _number(
 )
 @limit_option
 @out_option
-def visual_genome(**given: Any) -> None:
+@gathers(_genome_options, "options")
+def visual_genome(
+    source: Path, out: Path, vocab: Path | None, coco: tuple[Path, ...], options: GenomeOptions
+) -> None:
     """Put Visual Genome's annotations into FOLDER/genome.h5: the tasks obj, att and rel.
 
     SOURCE is the folder with image_data.json, objects.json, attributes.json and relationships.json
@@ -205,7 +239,7 @@ def visual_genome(**given: Any) -> None:
     """
     from benchmarks.worlds.visual_genome.annotations.commands import genome_command
 
-    genome_command(**given)
+    genome_command(source, out, vocab, coco, options)
 
 
 @click.command("vqa", short_help="Questions of VQA 2.0, and some made of Visual Genome.")
@@ -226,7 +260,8 @@ def visual_genome(**given: Any) -> None:
 @glove_option
 @limit_option
 @out_option
-def vqa(**given: Any) -> None:
+@gathers(_vqa_options, "options")
+def vqa(source: Path, out: Path, glove: Path | None, options: VqaOptions) -> None:
     """Put VQA 2.0's questions into FOLDER/vqa.h5: the tasks cnt and vqa.
 
     SOURCE is the folder with the questions and annotations of train2014 and val2014, and
@@ -245,7 +280,7 @@ def vqa(**given: Any) -> None:
     """
     from benchmarks.worlds.visual_genome.annotations.commands import vqa_command
 
-    vqa_command(**given)
+    vqa_command(source, out, glove, options)
 
 
 @click.command("coco", short_help="Captions of COCO.")
@@ -263,7 +298,8 @@ def vqa(**given: Any) -> None:
 @glove_option
 @limit_option
 @out_option
-def coco(**given: Any) -> None:
+@gathers(_coco_options, "options")
+def coco(source: Path, out: Path, glove: Path | None, options: CocoOptions) -> None:
     """Put COCO's captions into FOLDER/coco.h5: the task cap.
 
     SOURCE is the folder with captions_train2014.json and captions_val2014.json: the split of the
@@ -277,4 +313,4 @@ def coco(**given: Any) -> None:
     """
     from benchmarks.worlds.visual_genome.annotations.commands import coco_command
 
-    coco_command(**given)
+    coco_command(source, out, glove, options)

@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from pmn_cl.cli.options import results_folder, seed_type
+from pmn_cl.cli.options import gathers, results_folder, seed_type
 from pmn_cl.console import console, status
 from pmn_cl.errors import UserError
+from pmn_cl.results.filter import ResultFilter
 
 if TYPE_CHECKING:
     from pmn_cl.mlflow_mirror.mirror import Mirrored
@@ -36,16 +37,16 @@ def _only_some(command: Callable[..., None]) -> Callable[..., None]:
 @results_folder
 @_only_some
 @click.option("--json", "as_json", is_flag=True, help="A list of objects, for programs.")
-def list_results(folder: Path, as_json: bool, **some: Any) -> None:
+@gathers(lambda: ResultFilter, "only")
+def list_results(folder: Path, as_json: bool, only: ResultFilter) -> None:
     """Say what runs are in FOLDER, how they ended, and what they scored on test."""
     import json
 
     from pmn_cl.results.result import chosen, no_collecting, read_results
-    from pmn_cl.results.table import closing_table
-    from pmn_cl.studies.run import listed
+    from pmn_cl.results.table import closing_table, listed
 
     with no_collecting():
-        found = chosen(read_results(folder), **some)
+        found = chosen(read_results(folder), only)
         if as_json:
             click.echo(json.dumps([listed(result) for result in found], indent=1))
         else:
@@ -63,8 +64,9 @@ def list_results(folder: Path, as_json: bool, **some: Any) -> None:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Also write the table to this file: .csv, .md or .tex (repeatable).",
 )
+@gathers(lambda: ResultFilter, "only")
 def compare(
-    folder: Path, split: str, reference: str | None, save: tuple[Path, ...], **some: Any
+    folder: Path, split: str, reference: str | None, save: tuple[Path, ...], only: ResultFilter
 ) -> None:
     """Compare the strategies in FOLDER: means over seeds with their 95% intervals.
 
@@ -76,7 +78,7 @@ def compare(
     from pmn_cl.results import compare as comparing
     from pmn_cl.results.result import chosen, read_results
 
-    every = chosen(read_results(folder), **some)
+    every = chosen(read_results(folder), only)
     results = comparing.of_streams(every) or every
     splits = sorted({name for result in results for name in result.scores})
     if split not in splits:
@@ -121,7 +123,14 @@ def compare(
 @click.option("--allow-tasks", is_flag=True, help="Take other tasks: a sweep and an ablation, ….")
 @click.option("--allow-versions", is_flag=True, help="Take results of other torch, numpy, ….")
 @click.option("--allow-revisions", is_flag=True, help="Take results of other or changed code.")
-def merge(folders: tuple[Path, ...], out: Path, strict: bool, **allow: bool) -> None:
+def merge(
+    folders: tuple[Path, ...],
+    out: Path,
+    strict: bool,
+    allow_tasks: bool,
+    allow_versions: bool,
+    allow_revisions: bool,
+) -> None:
     """Join FOLDERs of results, from several machines or labs, into a new one.
 
     Other data, streams, tasks, budgets, packages or code are refused by name, before anything is
@@ -130,7 +139,8 @@ def merge(folders: tuple[Path, ...], out: Path, strict: bool, **allow: bool) -> 
     """
     from pmn_cl.results.merge import merge_command
 
-    allowed = {flag.removeprefix("allow_") for flag, given in allow.items() if given}
+    flags = {"tasks": allow_tasks, "versions": allow_versions, "revisions": allow_revisions}
+    allowed = {what for what, given in flags.items() if given}
     sys.exit(merge_command(folders, out, console=console(), strict=strict, allowed=allowed))
 
 
@@ -143,7 +153,7 @@ def merge(folders: tuple[Path, ...], out: Path, strict: bool, **allow: bool) -> 
     type=click.Path(path_type=Path, dir_okay=False),
     help="Also write the tables to this file: .md.",
 )
-def claims(folder: Path, **asked: Any) -> None:
+def claims(folder: Path, strict: bool, as_json: bool, save: Path | None) -> None:
     """Check every claim of the paper on the results of run, ablate and sweep in FOLDER.
 
     A claim is a difference, paired by seed, on test and on novel compositions for themselves. It
@@ -158,7 +168,7 @@ def claims(folder: Path, **asked: Any) -> None:
     """
     from pmn_cl.claims.table import claims_command
 
-    sys.exit(claims_command(folder, console=console(), **asked))
+    sys.exit(claims_command(folder, console=console(), strict=strict, as_json=as_json, save=save))
 
 
 @click.command(short_help="Mirror a folder of results in MLflow.")

@@ -10,8 +10,15 @@ from typing import Any
 
 import click
 
-from pmn_cl.cli.options import CACHE_HELP, STREAM_HELP, cache_type, seed_type
+from pmn_cl.cli.options import CACHE_HELP, STREAM_HELP, cache_type, gathers, seed_type
 from pmn_cl.console import console, show_progress
+from pmn_cl.studies.request import (
+    AblationRequest,
+    ArrayRequest,
+    RunRequest,
+    SweepRequest,
+    TuningRequest,
+)
 
 _ENGINE_OPTIONS = (
     click.option(
@@ -46,15 +53,15 @@ _ENGINE_OPTIONS = (
 def _with_engine(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command an engine in place of the options that describe it."""
 
-    def given(
-        *, engine: str, ray_address: str | None, ray_timeout: float, gpus: float, **asked: Any
+    def with_engine(
+        *, engine: str, ray_address: str | None, ray_timeout: float, gpus: float, **others: Any
     ) -> None:
         from pmn_cl.runs.engines.factory import make_engine
 
         made = make_engine(engine, address=ray_address, patience=ray_timeout, gpus=gpus)
-        command(engine=made, **asked)
+        command(engine=made, **others)
 
-    return update_wrapper(given, command)
+    return update_wrapper(with_engine, command)
 
 
 def _drives_runs(command: Callable[..., None]) -> Callable[..., None]:
@@ -107,7 +114,8 @@ def _drives_runs(command: Callable[..., None]) -> Callable[..., None]:
 @click.argument("stream")
 @click.option("--strategy", "strategies", multiple=True, help="Only this one (repeatable).")
 @_drives_runs
-def run_stream(stream: str, **asked: Any) -> None:
+@gathers(lambda: RunRequest)
+def run_stream(request: RunRequest) -> None:
     """Learn a stream with every strategy and seed that it names, and compare them.
 
     Each run is a process of its own and leaves OUT/KEY/result.json. The same command again does
@@ -124,7 +132,7 @@ def run_stream(stream: str, **asked: Any) -> None:
     from pmn_cl.studies.run import run_command
 
     with show_progress("building the world") as progress:
-        sys.exit(run_command(stream, console=console(), progress=progress, **asked))
+        sys.exit(run_command(request, console(), progress))
 
 
 @click.command(epilog=STREAM_HELP, short_help="List the runs of a stream, or write them for Slurm.")
@@ -152,7 +160,8 @@ def run_stream(stream: str, **asked: Any) -> None:
     help="Seconds between two states kept to go on from; also at every epoch.",
 )
 @click.option("--cache", type=cache_type, help=CACHE_HELP)
-def plan(stream: str, **asked: Any) -> None:
+@gathers(lambda: ArrayRequest)
+def plan(request: ArrayRequest) -> None:
     """List the runs of STREAM with their keys; with --slurm, write them as a job array.
 
     The script and a JSON file beside it are all that sbatch needs. The world is built now, into
@@ -162,10 +171,10 @@ def plan(stream: str, **asked: Any) -> None:
 
     When the array is through, `pmn-bench run STREAM --out OUT` shows the table and fills MLflow.
     """
-    from pmn_cl.runs.engines.slurm import plan_command
+    from pmn_cl.studies.array import plan_command
 
     with show_progress("building the world") as progress:
-        plan_command(stream, console=console(), progress=progress, **asked)
+        plan_command(request, console(), progress)
 
 
 @click.command("one-run", hidden=True)
@@ -202,7 +211,8 @@ def one_run(path: Path, number: int) -> None:
     help="One of those compared (repeatable).  [default: pmn, and independent, its base]",
 )
 @_drives_runs
-def sweep(stream: str, **asked: Any) -> None:
+@gathers(lambda: SweepRequest)
+def sweep(request: SweepRequest) -> None:
     """Learn one task of STREAM from less and less data: the paper's low-data regime.
 
     The tasks below keep their data, and their modules are learned once for each seed and shared.
@@ -213,14 +223,15 @@ def sweep(stream: str, **asked: Any) -> None:
     from pmn_cl.studies.sweep import sweep_command
 
     with show_progress("building the world") as progress:
-        sys.exit(sweep_command(stream, console=console(), progress=progress, **asked))
+        sys.exit(sweep_command(request, console(), progress))
 
 
 @click.command(epilog=STREAM_HELP, short_help="The paper's ablations, and further controls.")
 @click.argument("stream")
 @click.option("--only", multiple=True, help="One of them, such as M_vqa3 (repeatable).")
 @_drives_runs
-def ablate(stream: str, **asked: Any) -> None:
+@gathers(lambda: AblationRequest)
+def ablate(request: AblationRequest) -> None:
     """Learn each module with less and with more to call: the paper's Tables 1 to 3.
 
     Also its additional experiments (parameters, data, equal gates), and controls of ours: random
@@ -231,7 +242,7 @@ def ablate(stream: str, **asked: Any) -> None:
     from pmn_cl.studies.ablation import ablate_command
 
     with show_progress("building the world") as progress:
-        sys.exit(ablate_command(stream, console=console(), progress=progress, **asked))
+        sys.exit(ablate_command(request, console(), progress))
 
 
 @click.command(short_help="Run results again from their records.")
@@ -241,7 +252,9 @@ def ablate(stream: str, **asked: Any) -> None:
 @click.option("--workers", type=click.IntRange(min=1), help="Runs at a time.  [default: all cores]")
 @click.option("--device", help="auto, cpu, cuda, cuda:1, …  [default: the one of the record]")
 @click.option("--cache", type=cache_type, help=CACHE_HELP)
-def verify(results: tuple[Path, ...], **asked: Any) -> None:
+def verify(
+    results: tuple[Path, ...], workers: int | None, device: str | None, cache: Path | None
+) -> None:
     """Run each RESULT again, from its record alone, and say what comes to the same.
 
     RESULT is a result.json or the folder of its run. Data, scores, metrics, samples seen,
@@ -253,7 +266,16 @@ def verify(results: tuple[Path, ...], **asked: Any) -> None:
     from pmn_cl.runs.verify import verify_command
 
     with show_progress("building the world") as progress:
-        sys.exit(verify_command(results, console=console(), progress=progress, **asked))
+        sys.exit(
+            verify_command(
+                results,
+                console=console(),
+                device=device,
+                workers=workers,
+                cache=cache,
+                progress=progress,
+            )
+        )
 
 
 @click.command(epilog=STREAM_HELP, short_help="Choose settings on validation, a few trials each.")
@@ -271,7 +293,8 @@ def verify(results: tuple[Path, ...], **asked: Any) -> None:
     help="Add what was chosen to this file (benchmarks/streams/tuned.json is the committed one).",
 )
 @click.option("--cache", type=cache_type, help=CACHE_HELP)
-def tune(stream: str, cache: Path | None, **asked: Any) -> None:
+@gathers(lambda: TuningRequest)
+def tune(request: TuningRequest) -> None:
     """Try at most four settings of each method, with development seed 100, on validation alone.
 
     The learning rate and one parameter of the method's own are tried, each from the same start.
@@ -279,4 +302,4 @@ def tune(stream: str, cache: Path | None, **asked: Any) -> None:
     """
     from pmn_cl.studies.tuning import tune_command
 
-    sys.exit(tune_command(stream, cache=cache, console=console(), **asked))
+    sys.exit(tune_command(request, console()))

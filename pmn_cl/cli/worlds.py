@@ -33,23 +33,29 @@ def prepare() -> None:
 )
 @click.option("--cache", "--out", type=cache_type, help=CACHE_HELP)
 def prepare_digits(
-    seed: int, noise: float | None, cache: Path | None, **scenes: int | None
+    seed: int,
+    noise: float | None,
+    cache: Path | None,
+    train: int | None,
+    val: int | None,
+    test: int | None,
+    novel: int | None,
 ) -> None:
     """Build the world of handwritten digits: no download needed.
 
     Streams with the same options find it in the cache. A store that is there already is read
     whole and checked against its digest. A thousand scenes take two to three seconds and 10 MB.
     """
-    from pmn_cl import registry
+    from benchmarks.worlds.digit_scenes.world import DigitScenes
 
-    kind = registry.load(registry.WORLDS["digits"])
+    scenes = {"train": train, "val": val, "test": test, "novel": novel}
     given = {split: count for split, count in scenes.items() if count is not None}
     options: dict[str, Any] = {"seed": seed, "scenes": given}
     if noise is not None:
         if not math.isfinite(noise):  # which click's limits let through
             raise UserError(f"--noise is {noise}, expected a finite number")
         options["noise"] = noise
-    world = kind(kind.Options.model_validate(options))
+    world = DigitScenes(DigitScenes.Options.model_validate(options))
     there_already = world.path(cache).exists()
     with show_progress("building the world") as progress:
         store = world.prepare(cache, progress)
@@ -82,6 +88,7 @@ def show(stream: str, seed: int, preview: Path | None, cache: Path | None) -> No
     """
     from benchmarks.overview import print_overview
     from benchmarks.stream import Stream
+    from pmn_cl.config.names import make_world
     from pmn_cl.config.stream import find_stream, load_spec
 
     path, shipped = find_stream(stream)
@@ -89,7 +96,7 @@ def show(stream: str, seed: int, preview: Path | None, cache: Path | None) -> No
         click.echo(f"{stream}: no such file here, using the stream that comes with pmn-bench")
     spec = load_spec(path)
     if preview is not None:
-        spec.make_world().check_preview(preview)  # before any waiting
+        make_world(spec.world).check_preview(preview)  # before any waiting
     with show_progress("building the world") as progress:
         opened = Stream.open(spec, seed, cache=cache, progress=progress)
     print_overview(opened, console())

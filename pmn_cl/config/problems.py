@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from pmn_cl.config.yaml_source import Loc, Problem, shorten
 from pmn_cl.errors import did_you_mean
@@ -22,6 +23,7 @@ _EXPECTED = {
     "string_too_short": "some text",
     "too_short": "at least one entry",
 }
+_NAMES = {"world": "the name of a world", "strategies": "the name of a strategy"}
 
 
 def problems_of(error: ValidationError, model: type[BaseModel], above: Loc) -> list[Problem]:
@@ -36,7 +38,9 @@ def problems_of(error: ValidationError, model: type[BaseModel], above: Loc) -> l
             near = did_you_mean(str(loc[-1]), known)
             message = f"unknown key {loc[-1]!r}, expected {expected}{near}"
         elif kind == "missing":
-            message = "missing, expected a value"
+            message = (
+                f"missing, expected {_NAMES.get(str(loc[0]), 'a value') if loc[1:] else 'a value'}"
+            )
         elif kind in ("value_error", "assertion_error"):  # a world's own check, in its own words
             message = str(item["ctx"]["error"])
         else:
@@ -58,9 +62,14 @@ def _limits(model: type[BaseModel], loc: Loc) -> str:
             if hasattr(constraint, end):
                 limits[end] = getattr(constraint, end)
     if "ge" in limits and "le" in limits:
-        unit = f" ({field.description})" if field and field.description else ""
+        unit = f" ({_unit(field)})" if _unit(field) else ""
         return f"a number from {limits['ge']} to {limits['le']}{unit}"
     return f"a number of at least {limits['ge']}" if "ge" in limits else ""
+
+
+def _unit(field: FieldInfo | None) -> str:
+    extra = field.json_schema_extra if field else None
+    return str(extra.get("unit", "")) if isinstance(extra, dict) else ""
 
 
 def _fields_at(model: type[BaseModel], loc: Loc) -> dict[str, Any]:

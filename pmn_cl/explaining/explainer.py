@@ -20,7 +20,7 @@ from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.folder import LEARNED, RESULT
 from pmn_cl.results.selection import find_run, kept
 from pmn_cl.runs.execute import make_strategy
-from pmn_cl.runs.verify import run_of
+from pmn_cl.runs.learned import runnable
 from pmn_cl.strategy.base import Experience
 from pmn_cl.tasks.captions import words_to_text
 
@@ -51,7 +51,7 @@ class Explainer:
                 f"{place}: has no folder {LEARNED!r}, expected what the run learned: move the run "
                 "away, and `pmn-bench run` makes it again and keeps it"
             )
-        spec = run_of(place / RESULT, self.result)
+        spec = runnable(place / RESULT, self.result)
         torch.set_num_threads(spec.stream.threads)
         stream = Stream.open(spec.stream, spec.seed, cache=cache, progress=progress)
         self.world, self.store = stream.world, stream.store

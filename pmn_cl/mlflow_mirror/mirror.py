@@ -21,6 +21,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pmn_cl.config.spec import RunSpec
 from pmn_cl.errors import UserError
 from pmn_cl.explaining.records.faithfulness import Faithfulness, read_faithfulness
 from pmn_cl.files import held, write_whole
@@ -41,7 +42,6 @@ from pmn_cl.mlflow_mirror.views import saved_views
 from pmn_cl.results.folder import JOURNAL, RESULT
 from pmn_cl.results.result import Result, read_result
 from pmn_cl.runs.journal import Event, read_journal
-from pmn_cl.runs.plan import RunSpec
 from pmn_cl.runs.record import result_of
 
 if TYPE_CHECKING:

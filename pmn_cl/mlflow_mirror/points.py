@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from pmn_cl.explaining.records.faithfulness import Faithfulness
-from pmn_cl.results.result import Result
+from pmn_cl.results.result import Result, finals
 from pmn_cl.results.statistics import interval
 from pmn_cl.runs.journal import Event
 
@@ -17,6 +17,7 @@ def tags_of(result: Result) -> dict[str, str]:
     """Return what runs can be searched by."""
     shown = ("strategy", "variant", "stream", "status")
     tags = {name: str(getattr(result, name)) for name in shown}
+    tags |= {"study": result.run.study, "rung": result.run.rung or ""}
     return {**tags, "seed": str(result.seed), "fraction": f"{result.fraction:g}"}
 
 
@@ -33,7 +34,7 @@ def params_of(result: Result) -> Iterator[tuple[str, str]]:
     Params never change in MLflow.
     """
     yield from ((name, value) for name, value in tags_of(result).items() if name != "status")
-    yield from (("budget", f"{result.budget:g}"), ("threads", str(result.threads)))
+    yield from (("budget", f"{result.budget:g}"), ("threads", str(result.run.stream.threads)))
     yield "key", result.key
     for name, value in result.options.items() if result.tasks else ():
         yield f"option.{name}", json.dumps(value)
@@ -101,9 +102,8 @@ def over_seeds(results: Sequence[Result]) -> Iterator[tuple[str, str, int, list[
         for measure in ("average", "forgetting"):
             values = [value for r in some if (value := r.summary()[measure]) is not None]
             yield name, measure, fraction, values
-        for place, task in enumerate(some[0].tasks):
-            last = [rows[-1][place] for r in some if (rows := r.scores.get("test"))]
-            yield name, task, fraction, [value for value in last if value is not None]
+        for task in some[0].tasks:
+            yield name, task, fraction, list(finals(some, task=task).values())
 
 
 def interval_of(values: Sequence[float]) -> Iterator[tuple[str, float]]:

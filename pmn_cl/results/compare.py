@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.results import scores
-from pmn_cl.results.low_data import VARIANT as SWEPT
 from pmn_cl.results.result import Result
 from pmn_cl.results.statistics import Interval, Paired, holm, interval, paired
-from pmn_cl.studies.ablation import RUNGS
 
 JOINT, SCRATCH = "hard_sharing_joint", "independent"
 _SINGLE = "one seed: no interval"
@@ -51,7 +48,7 @@ class Comparison:
 
 def of_streams(results: Sequence[Result]) -> list[Result]:
     """Leave out the runs of sweeps and ablations, which have tables of their own."""
-    return [r for r in results if r.variant != SWEPT and r.variant not in RUNGS]
+    return [result for result in results if result.run.study == "run"]
 
 
 def compare(
@@ -67,7 +64,7 @@ def compare(
     for result in done:
         groups.setdefault(result.name, []).append(result)
     for name, some in groups.items():
-        if len({r.seed for r in some}) < len(some) or len({_settings(r) for r in some}) > 1:
+        if len({r.seed for r in some}) < len(some) or len({r.settings for r in some}) > 1:
             raise UserError(
                 f"{name!r} was run with several settings here (options, fraction, budget or "
                 "tasks): they cannot be averaged; give each a variant, or a folder of its own"
@@ -91,11 +88,6 @@ def compare(
     return Comparison(split, done[0].tasks, done[0].constant[split], reference, lines)
 
 
-def _settings(result: Result) -> str:
-    given = {"options": result.options, "spec": result.spec, "threads": result.threads}
-    return json.dumps({**given, "fraction": result.fraction, "budget": result.budget})
-
-
 def _averages(some: Sequence[Result], split: str) -> dict[int, float]:
     found = {result.seed: result.summary(split)["average"] for result in some}
     return {seed: value for seed, value in found.items() if value is not None}
@@ -110,10 +102,7 @@ def _line(
     p: float | None,
 ) -> StrategyRow:
     first = some[0]
-    last = {
-        task: _interval([r.matrix(split)[-1][j] for r in some])
-        for j, task in enumerate(first.tasks)
-    }
+    last = {task: _interval([r.final(split, task) for r in some]) for task in first.tasks}
     measures = {
         measure: _interval([r.summary(split)[measure] for r in some])
         for measure in ("average", "forgetting", "bwt", "fwt")

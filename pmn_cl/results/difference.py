@@ -42,8 +42,8 @@ def findings(recorded: Result, again: Result) -> list[FieldDifference]:
     reused = [int(result.details.get(REUSED, 0)) for result in (recorded, again)]
     fewer = "" if reused[0] == reused[1] else f"{reused[0]} modules were reused, here {reused[1]}"
     found = []
-    theirs = dict(_parts(again))
-    for what, ours in _parts(recorded):
+    theirs = dict(compared_parts(again))
+    for what, ours in compared_parts(recorded):
         apart = difference(ours, theirs.get(what))
         matters = not (fewer and what in _OF_LEARNING)
         if not apart:
@@ -60,8 +60,9 @@ def findings(recorded: Result, again: Result) -> list[FieldDifference]:
 _OF_LEARNING = ("samples seen", "parameters learned")  # whoever takes a module over learns less
 
 
-def _parts(result: Result) -> Iterator[tuple[str, Any]]:
-    yield "key", result.key
+def compared_parts(result: Result) -> Iterator[tuple[str, Any]]:
+    """Yield all of a record that must not depend on when and how often it was run."""
+    yield "run", result.run.model_dump(mode="json")
     yield "data", result.data
     yield "options", result.options
     yield "tasks", [result.tasks, result.metrics]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pmn_cl.results import paper
-from pmn_cl.results.result import Result
+from pmn_cl.results.result import Result, finals
 from pmn_cl.results.statistics import Interval, Paired, interval, paired
 
 TABLES = {
@@ -43,26 +43,23 @@ class RungRow:
 
 def tables(results: Sequence[Result], split: str = "test") -> dict[str, list[RungRow]]:
     """Return the tables, as far as their rungs have been run."""
-    finals: dict[str, dict[int, float]] = {}
+    rungs: dict[str, list[Result]] = {}
     for result in results:
-        if result.status == "completed" and result.variant in {
-            rung for rungs in TABLES.values() for rung in rungs
-        }:
-            last = result.matrix(split)[-1][-1]
-            if last is not None:
-                finals.setdefault(result.variant, {})[result.seed] = last
+        if result.status == "completed" and result.run.rung is not None:
+            rungs.setdefault(result.run.rung, []).append(result)
+    by_seed = {rung: found for rung, some in rungs.items() if (found := finals(some, split))}
     return {
         title: [
             RungRow(
                 name,
-                interval(list(finals[name].values())),
-                len(finals[name]),
-                paired(finals[name], finals.get(names[0], {})) if name != names[0] else None,
+                interval(list(by_seed[name].values())),
+                len(by_seed[name]),
+                paired(by_seed[name], by_seed.get(names[0], {})) if name != names[0] else None,
                 paper.RUNGS.get(name, ""),
             )
             for name in names
-            if name in finals
+            if name in by_seed
         ]
         for title, names in TABLES.items()
-        if any(name in finals for name in names)
+        if any(name in by_seed for name in names)
     }

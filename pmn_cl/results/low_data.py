@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pmn_cl.results import paper
-from pmn_cl.results.result import Result
+from pmn_cl.results.result import Result, finals
 from pmn_cl.results.statistics import Paired, holm, paired
 
-VARIANT, BASE = "low-data", "independent"
+BASE = "independent"  # what gains are over in the paper
 
 
 @dataclass(frozen=True)
@@ -26,19 +26,18 @@ class Gain:
 
 def gains(results: Sequence[Result], split: str = "test", ours: str = "pmn") -> list[Gain]:
     """Return what one strategy gains over each of the others, at each fraction, paired by seed."""
-    swept = [r for r in results if r.variant == VARIANT and r.status == "completed"]
-    finals: dict[tuple[str, float], dict[int, float]] = {}
+    swept = [r for r in results if r.run.study == "sweep" and r.status == "completed"]
+    groups: dict[tuple[str, float], list[Result]] = {}
     for result in swept:
-        last = result.matrix(split)[-1][-1]
-        if last is not None:
-            finals.setdefault((result.strategy, result.fraction), {})[result.seed] = last
+        groups.setdefault((result.strategy, result.fraction), []).append(result)
+    by_seed = {group: found for group, some in groups.items() if (found := finals(some, split))}
     others = list(dict.fromkeys(r.strategy for r in swept if r.strategy != ours))
-    fractions = sorted({fraction for _, fraction in finals})
+    fractions = sorted({fraction for _, fraction in by_seed})
     pairs = [
         (other, fraction, pair)
         for other in others
         for fraction in fractions
-        if (pair := paired(finals.get((ours, fraction), {}), finals.get((other, fraction), {})))
+        if (pair := paired(by_seed.get((ours, fraction), {}), by_seed.get((other, fraction), {})))
     ]
     corrected = holm([pair.p for *_, pair in pairs])
     published = dict(zip(paper.FRACTIONS, paper.GAINS, strict=True))

@@ -105,11 +105,10 @@ def _take(path: Path, result: Result, found: Merging) -> None:
 def _tasks(result: Result) -> str:
     """Return the tasks with their call lists; how much data each has is a matter of its own."""
     named = []
-    for task in result.spec.get("tasks", []):
-        calls = task.get("calls")
-        extra = f" and extra {task['extra']}" if task.get("extra") else ""
-        named.append(task["task"] + ("" if calls is None else f"({', '.join(calls)})") + extra)
-    return ", ".join(named or result.tasks)
+    for task in result.run.stream.tasks:
+        extra = f" and extra {task.extra}" if task.extra else ""
+        named.append(f"{task.task}({', '.join(task.calls or ())}){extra}")
+    return ", ".join(named)
 
 
 _Subjects: TypeAlias = Mapping[str, Callable[[Result], str | None]]
@@ -117,7 +116,7 @@ _STREAMS: _Subjects = {"streams": lambda result: result.stream, "tasks": _tasks}
 _SUBJECTS: _Subjects = {
     "data": lambda result: result.data[:12],
     "budgets": lambda result: f"{result.budget:g}%",
-    "threads": lambda result: str(result.threads),
+    "threads": lambda result: str(result.run.stream.threads),
     "devices": lambda result: result.device,  # older records do not say
 }
 
@@ -143,8 +142,8 @@ def _other_options(results: Sequence[tuple[Path, Result]]) -> Iterator[str]:
     first: dict[str, tuple[Path, str]] = {}
     said = set()
     for path, result in results:
-        named = (result.name, result.spec, result.fraction, result.budget, result.threads)
-        subject, options = (json.dumps(x, sort_keys=True) for x in (named, result.options))
+        subject = json.dumps([result.name, result.run.stream.model_dump()], sort_keys=True)
+        options = json.dumps(result.options, sort_keys=True)
         where, usual = first.setdefault(subject, (path, options))
         if options != usual and subject not in said:
             said.add(subject)

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from pmn_cl.config.spec import RunSpec
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.files import write_whole
 from pmn_cl.results import scores
+from pmn_cl.results.filter import ResultFilter
 from pmn_cl.results.folder import RESULT
+from pmn_cl.results.version1 import upgraded
 
-VERSION: Literal[1] = 1
+VERSION: Literal[2] = 2
 SCHEMA = Path(__file__).with_name("result.schema.json")
+_VERSION_1 = b'"version": 1,'
 _MAKE_AGAIN = "move it away, and `pmn-bench run` makes it again"
 
 Row = list[float | None]
@@ -50,19 +54,6 @@ class Failure(_Record):
     """The file that holds it, beside the result."""
 
 
-class Asked(_Record):
-    """What a run was asked for, in the stream's own words: with `spec`, enough to run it again."""
-
-    options: dict[str, Any]
-    """Of the strategy, as given: a default that is spelt out may mean something else."""
-    matched: list[dict[str, Any]]
-    """What the stream says of the strategy that a `matched-` variant is to be as large as."""
-    judged_on: list[str]
-    """The splits that it was to be scored on, as far as the world has them."""
-    judged_at_end: bool
-    """Whether it was to be scored after the whole stream alone."""
-
-
 class Cost(_Record):
     """What one experience took."""
 
@@ -75,7 +66,7 @@ class Cost(_Record):
     learn_peak_bytes: int
     """The most memory that the process had while it learned."""
     evaluate_peak_bytes: int
-    """The most memory that the process had while it was judged."""
+    """The most memory that the process had while it was evaluated."""
     samples_seen: int
     """So far in the run; a sample that is seen twice counts twice."""
 
@@ -98,34 +89,20 @@ class Result(_Record):
 
     model_config = ConfigDict(title="Result of a pmn-bench run")
 
-    version: Literal[1] = VERSION
+    version: Literal[2] = VERSION
     """Of this format."""
     key: str
     """The name of the run and of its folder: it changes with all that decides the result."""
     status: Literal["completed", "failed", "interrupted", "running"]
     """How it ended; an interrupted run goes on when it is run again, a failed one starts over."""
-    stream: str
-    """The name of the stream."""
-    strategy: str
-    """The name of the way of learning it."""
-    variant: str
-    """Tells apart several settings of one strategy; empty for the plain one."""
-    seed: int
-    """Of all chance in the run."""
-    fraction: float
-    """Percent of the training samples."""
-    budget: float
-    """Percent of the usual training."""
-    threads: int
-    """Of torch."""
+    run: RunSpec
+    """All that was asked for: enough to run it again. Call lists are resolved."""
+    incomplete: str | None = None
+    """What an older record lacks of that; null where nothing is missing."""
     device: str | None = None
     """That it was computed on; null in records from before it was kept."""
     options: dict[str, Any]
     """Of the strategy, all of them."""
-    spec: dict[str, Any]
-    """World and tasks, as the stream has them."""
-    asked: Asked | None = None
-    """What else decides the result; null in records from before it was kept."""
     tasks: list[str]
     """In the order in which they are learned."""
     metrics: list[str]
@@ -166,7 +143,51 @@ class Result(_Record):
     @property
     def name(self) -> str:
         """Return the strategy with its variant."""
-        return f"{self.strategy} ({self.variant})" if self.variant else self.strategy
+        return self.run.strategy.label
+
+    @property
+    def strategy(self) -> str:
+        """Return the name of the strategy."""
+        return self.run.strategy.name
+
+    @property
+    def variant(self) -> str:
+        """Return the label of its settings."""
+        return self.run.strategy.variant
+
+    @property
+    def seed(self) -> int:
+        """Return the seed of all randomness in the run."""
+        return self.run.seed
+
+    @property
+    def stream(self) -> str:
+        """Return the name of the stream."""
+        return self.run.stream.name
+
+    @property
+    def fraction(self) -> float:
+        """Return how many percent of the training samples there were."""
+        return self.run.stream.fraction
+
+    @property
+    def budget(self) -> float:
+        """Return how many percent of the usual training there were."""
+        return self.run.stream.budget
+
+    @property
+    def settings(self) -> str:
+        """Return all that decides the result but seed, label and code: equal for equal settings."""
+        run = self.run.model_dump(mode="json", exclude={"seed": True, "stream": {"name"}})
+        del run["strategy"]["variant"], run["strategy"]["options"]  # `options` has them all
+        options = {name: value for name, value in self.options.items() if name != "start_from"}
+        return json.dumps([run, options], sort_keys=True)
+
+    def labelled(self, variant: str) -> Result:
+        """Return the same record under another label."""
+        strategy = self.run.strategy.model_copy(update={"variant": variant})
+        run = self.run.model_copy(update={"strategy": strategy})
+        return self.model_copy(update={"run": run})
 
     def matrix(self, split: str = "test") -> list[Row]:
         """Return R with a row for every experience, empty where none was measured."""
@@ -177,6 +198,19 @@ class Result(_Record):
         joint = len(rows) == 1 and self.status == "completed"
         missing = [empty] * (len(self.tasks) - len(rows))
         return [*missing, *rows] if joint else [*rows, *missing]
+
+    def final(
+        self, split: str = "test", task: str | None = None, metric: str | None = None
+    ) -> float | None:
+        """Return the last score on a task: the last one's primary metric, or another's."""
+        rows = self.scores.get(split)
+        task = task or (self.tasks[-1] if self.tasks else None)
+        if not rows or task not in self.tasks:
+            return None
+        if metric is None:
+            return rows[-1][self.tasks.index(task)]
+        known = self.secondary.get(split) or [{}]
+        return known[-1].get(task, {}).get(metric)
 
     def summary(self, split: str = "test") -> dict[str, float | None]:
         """Return the raw measures of a run."""
@@ -192,6 +226,17 @@ class Result(_Record):
         }
 
 
+def finals(
+    results: Iterable[Result],
+    split: str = "test",
+    task: str | None = None,
+    metric: str | None = None,
+) -> dict[int, float]:
+    """Return the last score on a task by seed, of those that have one."""
+    found = {result.seed: result.final(split, task, metric) for result in results}
+    return {seed: value for seed, value in found.items() if value is not None}
+
+
 def write_result(result: Result, folder: Path) -> Path:
     """Put a result in its place, whole or not at all."""
     write_whole(folder / RESULT, result.model_dump_json(indent=1))
@@ -204,10 +249,7 @@ def read_result(path: Path) -> Result:
         text = path.read_bytes()
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-    try:
-        result = Result.model_validate_json(text, strict=True)
-    except ValidationError as error:
-        raise _no_result(path, text, error) from None
+    result = _parsed(path, text)
     if "version" not in result.model_fields_set:
         raise _other_version(path, None)
     if result.key != (folder := path.absolute().parent.name):
@@ -216,6 +258,18 @@ def read_result(path: Path) -> Result:
             f"{_MAKE_AGAIN}"
         )
     return result
+
+
+def _parsed(path: Path, text: bytes) -> Result:
+    """Return the result that a text holds, also one of version 1."""
+    try:
+        if _VERSION_1 in text[:40]:
+            text = json.dumps(upgraded(json.loads(text))).encode()
+        return Result.model_validate_json(text, strict=True)
+    except ValidationError as error:
+        raise _no_result(path, text, error) from None
+    except (LookupError, TypeError, ValueError, AttributeError) as error:  # no version 1 either
+        raise UserError(f"{path}: is no whole result: {error!r}; {_MAKE_AGAIN}") from None
 
 
 def _no_result(path: Path, text: bytes, error: ValidationError) -> UserError:
@@ -261,27 +315,20 @@ def no_collecting() -> Iterator[None]:
             gc.enable()
 
 
-def chosen(
-    results: Sequence[Result],
-    *,
-    strategies: Collection[str] = (),
-    seeds: Collection[int] = (),
-    fractions: Collection[float] = (),
-    statuses: Collection[str] = (),
-) -> list[Result]:
+def chosen(results: Sequence[Result], only: ResultFilter) -> list[Result]:
     """Return the results of some strategies (with or without variant), seeds, …; or of all."""
     known = dict.fromkeys(name for result in results for name in (result.strategy, result.name))
-    for name in strategies:
+    for name in only.strategies:
         if name not in known:
             there = ", ".join(known) or "none"
             raise UserError(f"no results of {name!r}, only of {there}{did_you_mean(name, known)}")
     return [
         result
         for result in results
-        if (not strategies or {result.strategy, result.name} & {*strategies})
-        and (not seeds or result.seed in seeds)
-        and (not fractions or result.fraction in fractions)
-        and (not statuses or result.status in statuses)
+        if (not only.strategies or {result.strategy, result.name} & {*only.strategies})
+        and (not only.seeds or result.seed in only.seeds)
+        and (not only.fractions or result.fraction in only.fractions)
+        and (not only.statuses or result.status in only.statuses)
     ]
 
 

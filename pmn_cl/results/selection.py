@@ -43,7 +43,7 @@ def find_run(folder: Path, name: str) -> Result:
 def usual_run(folder: Path) -> Result:
     """Return the first plain PMN of a folder that kept what it learned."""
     done = completed_runs(folder)
-    plain = [r for r in done if r.strategy == PMN and not r.variant and kept(folder, r)]
+    plain = [r for r in done if _is_plain(r, PMN) and kept(folder, r)]
     if not plain:
         raise UserError(
             f"{folder}: no completed run of {PMN!r} that kept what it learned; name another by "
@@ -57,11 +57,17 @@ def baseline_of(folder: Path, result: Result) -> Result | None:
     alike = [
         other
         for other in completed_runs(folder)
-        if (other.strategy, other.variant) == (BASELINE, "") and kept(folder, other)
+        if _is_plain(other, BASELINE) and kept(folder, other)
         if other.seed == result.seed and other.data == result.data
         if (other.fraction, other.budget) == (result.fraction, result.budget)
     ]
     return alike[0] if alike and result.strategy != BASELINE else None
+
+
+def _is_plain(result: Result, strategy: str) -> bool:
+    """Whether a run is of a strategy as the stream has it: no variant, no part of a study."""
+    spec = result.run.strategy
+    return spec.name == strategy and not spec.variant and result.run.study == "run"
 
 
 def kept(folder: Path, result: Result) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from statistics import mean
 
 from pmn_cl.results.compare import JOINT, SCRATCH
-from pmn_cl.results.result import Result
+from pmn_cl.results.result import Result, finals
 from pmn_cl.results.statistics import paired
 
 _MATCHED = "parameter_matched"
@@ -33,7 +33,7 @@ def meaning(results: Sequence[Result]) -> Iterator[str]:
 def _last_task(by_name: dict[str, list[Result]]) -> str:
     """Say who is best at the last task, and what the others below it are worth."""
     task = next(iter(by_name.values()))[0].tasks[-1]
-    found = {name: mean(_finals(some).values()) for name, some in by_name.items() if _finals(some)}
+    found = {name: mean(finals(some).values()) for name, some in by_name.items() if finals(some)}
     best = max(found, key=lambda name: found[name])
     said = f"{task} at the end: best {best} {found[best]:.3f}"
     known = {"pmn": "pmn", SCRATCH: "learned alone", _MATCHED: "alone with pmn's parameters"}
@@ -71,7 +71,7 @@ def _chance(by_name: dict[str, list[Result]]) -> str:
             "More seeds in the YAML, or --seed, add runs to these."
         )
     ours, theirs = ("pmn", SCRATCH) if {"pmn", SCRATCH} <= by_name.keys() else list(by_name)[:2]
-    pair = paired(_finals(by_name[ours]), _finals(by_name[theirs]))
+    pair = paired(finals(by_name[ours]), finals(by_name[theirs]))
     if pair is None or pair.difference.low is None:
         return f"{seeds} seeds; `pmn-bench compare` has the intervals."
     low, high = pair.difference.low, pair.difference.high
@@ -82,9 +82,3 @@ def _chance(by_name: dict[str, list[Result]]) -> str:
         f"{ours} minus {theirs} on the last task: {pair.difference.mean:+.3f} over {pair.seeds} "
         f"seeds, 95% interval {low:+.3f} to {high:+.3f}{sure}."
     )
-
-
-def _finals(some: Sequence[Result]) -> dict[int, float]:
-    """Return the last score on the last task, by seed."""
-    last = {r.seed: rows[-1][-1] for r in some if (rows := r.scores.get("test"))}
-    return {seed: value for seed, value in last.items() if value is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
@@ -39,3 +39,16 @@ def closing_table(results: Sequence[Result]) -> Table:
 def number(value: float | None) -> str:
     """Return a score as tables show it."""
     return "-" if value is None else f"{value:.3f}"
+
+
+def listed(result: Result) -> dict[str, Any]:
+    """Return what programs are promised of a result."""
+    named = ("key", "strategy", "seed", "fraction", "variant", "status", "tasks")
+    return {
+        **{name: getattr(result, name) for name in named},
+        "scores": result.matrix("test"),
+        **result.summary("test"),
+        "parameters": result.parameters,
+        "seconds": result.seconds,
+        "error": result.error.message if result.error else None,
+    }

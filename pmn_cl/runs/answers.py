@@ -2,15 +2,14 @@
 
 VQA's evaluation server takes ``[{"question_id": 1, "answer": "yes"}, …]``, COCO's caption
 evaluation ``[{"image_id": 1, "caption": "a dog"}, …]``. Several runs answer questions together, by
-the mean of the chances that they give to each answer. Questions need no answers in the store.
+the mean of the probabilities that they give to each answer. Questions need no answers in the store.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,32 +17,22 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from benchmarks.stream import Stream
-from pmn_cl import registry
-from pmn_cl.errors import UserError, did_you_mean
-from pmn_cl.results.selection import find_run, kept
-from pmn_cl.files import write_whole
-from pmn_cl.results.folder import RESULT
-from pmn_cl.results.result import Result
-from pmn_cl.results.folder import LEARNED
-from pmn_cl.runs.execute import make_strategy
 from pmn_cl.data.samples import Samples
 from pmn_cl.data.store import SCENES, MappedArray, Store
-from pmn_cl.strategy.base import Strategy
-from pmn_cl.tasks.answers import AnswerTask
-from pmn_cl.tasks.base import Task
-from pmn_cl.tasks.captions import CaptionTask, words_to_text
-from pmn_cl.runs.verify import run_of
-from pmn_cl.runs.worker import chosen_device
+from pmn_cl.errors import UserError, did_you_mean
+from pmn_cl.files import write_whole
 from pmn_cl.progress import ProgressCallback
+from pmn_cl.runs.learned import LearnedRun
+from pmn_cl.runs.worker import chosen_device
+from pmn_cl.tasks.answers import AnswerTask
+from pmn_cl.tasks.captions import CaptionTask, words_to_text
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from pmn_cl.data.loader import Batches, Scenes
 
 QUESTIONS, CAPTIONS = "vqa", "cap"
-_AT_ONCE = 4096  # samples: the chances of all answers for so many fit in memory
+_AT_ONCE = 4096  # samples: the probabilities of all answers for so many fit in memory
 
 
 class _Asked(AnswerTask):
@@ -52,8 +41,8 @@ class _Asked(AnswerTask):
     target: ClassVar[Any] = ()
 
 
-class _Chances(_Asked):
-    """The same; a prediction is the chance of every answer."""
+class _Probabilities(_Asked):
+    """The same; a prediction is the probability of every answer."""
 
     def decode(self, outputs: Tensor) -> NDArray[Any]:
         """Return σ of the outputs, with enough digits that those near 1 stay apart."""
@@ -65,87 +54,6 @@ class _Described(CaptionTask):
 
     target: ClassVar[Any] = ()
     scored: ClassVar[Any] = ()
-
-
-@dataclass(eq=False)
-class PlainExperience:
-    """A task with samples, whose columns are read when batches are asked for, and not before."""
-
-    task: Task
-    calls: tuple[str, ...]
-    samples: Samples
-    scenes: Scenes
-    task_label: int
-
-    @cached_property
-    def batches(self) -> Batches:
-        """Return the samples as batches."""
-        from pmn_cl.data.loader import Batches
-
-        return Batches(self.samples, self.scenes, self.task_label)
-
-
-@dataclass(frozen=True)
-class LearnedRun:
-    """A completed run with what it learned."""
-
-    result: Result
-    store: Store
-    strategy: Strategy
-    places: dict[str, int]  # of the tasks in the stream
-    calls: dict[str, tuple[str, ...]]
-
-    @classmethod
-    def open(
-        cls,
-        folder: Path,
-        name: str,
-        *,
-        device: str = "cpu",
-        cache: Path | None = None,
-        progress: ProgressCallback | None = None,
-    ) -> LearnedRun:
-        """Find a run by its key, the beginning of it, or a strategy and a seed, and load it."""
-        import torch
-
-        from pmn_cl.data.loader import Scenes
-
-        result = find_run(folder, name)
-        place = folder / result.key
-        if not kept(folder, result):
-            raise UserError(
-                f"{place}: has no folder {LEARNED!r}, expected what the run learned: move the run "
-                "away, and `pmn-bench run` makes it again and keeps it"
-            )
-        spec = run_of(place / RESULT, result)
-        torch.set_num_threads(spec.stream.threads)
-        stream = Stream.open(
-            spec.stream, spec.seed, cache=cache, progress=progress
-        )
-        if stream.store.digest != result.data:
-            raise UserError(
-                f"{place}: learned from data {result.data[:12]}, but the world is now "
-                f"{stream.store.digest[:12]}; prepare it as it was then, or run the stream again"
-            )
-        scenes = Scenes(stream.store, "train")
-        experiences: list[Any] = [
-            PlainExperience(e.task, e.calls, e.splits["train"], scenes, label)
-            for label, e in enumerate(stream.experiences)
-        ]
-        strategy = make_strategy(spec, experiences, device=device)
-        strategy.load(place / LEARNED, experiences)
-        return cls(
-            result,
-            stream.store,
-            strategy,
-            {experience.task.name: experience.task_label for experience in experiences},
-            {experience.task.name: experience.calls for experience in experiences},
-        )
-
-    def predict(self, task: Task, samples: Samples, scenes: Scenes) -> NDArray[Any]:
-        """Return the run's predictions for some samples."""
-        experience: Any = PlainExperience(task, self.calls[task.name], samples, scenes, self.places[task.name])
-        return self.strategy.predict(experience)
 
 
 def pieces(samples: Samples) -> Iterator[Samples]:
@@ -160,21 +68,21 @@ def answer(
     """Return the number of the answer to every question of a split.
 
     One run answers as it does when it is scored. Of several, the answer with the highest mean
-    chance is taken.
+    probability is taken.
     """
     from pmn_cl.data.loader import Scenes
 
     store, together = runs[0].store, len(runs) > 1
-    task = _Chances() if together else _Asked()
+    task = _Probabilities() if together else _Asked()
     samples, scenes = Samples.whole(store, split, task), Scenes(store, split)
     given: list[NDArray[Any]] = []
     for number, some in enumerate(pieces(samples), start=1):
         said = [run.predict(task, some, scenes) for run in runs]
-        for run, chances in zip(runs, said, strict=True):
-            if together and chances.ndim != 2:
+        for run, given_by in zip(runs, said, strict=True):
+            if together and given_by.ndim != 2:
                 raise UserError(
-                    f"{run.result.key}: {run.result.strategy!r} gives answers but no chances, so "
-                    "that it cannot answer together with others; leave it out"
+                    f"{run.result.key}: {run.result.strategy!r} gives answers without "
+                    "probabilities, so that it cannot answer together with others; leave it out"
                 )
         given.append(np.mean(said, axis=0).argmax(axis=1) if together else said[0])
         if progress is not None:
@@ -269,7 +177,9 @@ def answers_command(
         ]
     write_whole(out, json.dumps(lines))
     what = "captions" if task == CAPTIONS else "answers"
-    whose = opened[0].result.key if len(opened) == 1 else f"{len(opened)} runs by mean chances"
+    whose = (
+        opened[0].result.key if len(opened) == 1 else f"{len(opened)} runs by mean probabilities"
+    )
     console.print(f"wrote {out}: {len(lines):,} {what} to {split} of {whose}", soft_wrap=True)
     if not known:
         console.print("this world has no published ids: they are the numbers of its rows")

@@ -1,46 +1,30 @@
-"""A run: one strategy with one seed, carried through a stream. Knows nothing of other runs.
+"""One run, from its spec to its record. Knows nothing of other runs.
 
-``plan_runs`` says which runs a stream asks for; ``carry_out`` does one of them and returns its
-record. Importing this file is cheap: torch comes with the first run.
+Importing this file is cheap: torch comes with the first run.
 """
 
 from __future__ import annotations
 
-from benchmarks.stream import Stream
-from pmn_cl.results.folder import LEARNED
-
-from pmn_cl.runs.record import result_of
-
-from pmn_cl.runs.plan import RunSpec, plan_runs
-
-import datetime
-import hashlib
-import itertools
-import json
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
-from pmn_cl import registry
-from pmn_cl.runs.checkpoint import Checkpoints, Checkpoint
-from pmn_cl.runs.cost import Clock
+from benchmarks.stream import Stream
+from pmn_cl.config.names import options_of, strategy_class
+from pmn_cl.config.spec import RunSpec
 from pmn_cl.errors import UserError
 from pmn_cl.files import storing
-from pmn_cl.runs.journal import Event, Journal
-from pmn_cl.strategy.matching import VARIANT, variant_options
 from pmn_cl.provenance import code_revision, versions
-from pmn_cl.results.result import Result, Row
-from pmn_cl.config.stream import StreamSpec, strategy_options
-from pmn_cl.strategy.base import Experience, TrainingProgress, Strategy
-
-
-
-
-
+from pmn_cl.results.folder import LEARNED
+from pmn_cl.results.result import Result
+from pmn_cl.runs.checkpoint import Checkpoint, Checkpoints
+from pmn_cl.runs.cost import Clock
+from pmn_cl.runs.journal import Journal
+from pmn_cl.runs.record import result_of
+from pmn_cl.strategy.base import Experience, Strategy, TrainingProgress
+from pmn_cl.strategy.matching import matched_options_for
 
 
 def make_strategy(
@@ -51,17 +35,8 @@ def make_strategy(
     on_progress: Callable[[TrainingProgress], None] | None = None,
 ) -> Strategy:
     """Return the strategy of a run, ready for its first experience."""
-    kind: type[Strategy] = registry.find(run.strategy, registry.STRATEGIES, "strategy", Strategy)
-    others = {
-        given["name"]: _options(given["name"], given)
-        for given in run.stream.strategies
-        if not given.get("variant")
-    }
-    options = variant_options(
-        run.strategy, _options(run.strategy, run.options), run.variant, experiences, others
-    )
-    strategy = kind(
-        options=options,
+    strategy = strategy_class(run.strategy.name)(
+        options=_options(run, experiences),
         seed=run.seed,
         device=device,
         budget=run.stream.budget,
@@ -71,21 +46,25 @@ def make_strategy(
     return strategy
 
 
-def _options(strategy: str, given: Mapping[str, Any]) -> Any:
-    options = {k: v for k, v in given.items() if k not in ("name", "variant")}
-    return strategy_options(strategy).model_validate(options)
+def _options(run: RunSpec, experiences: Sequence[Experience]) -> Any:
+    """Return the options of the strategy; one that is matched to another gets its size."""
+    options, other = options_of(run.strategy), run.strategy.matched_to
+    if other is None:
+        return options
+    others = {} if run.matched is None else {other: options_of(run.matched)}
+    return matched_options_for(run.strategy.name, options, other, experiences, others)
 
 
 class Interrupted(Exception):  # noqa: N818  # nothing went wrong
-    """A run was told to stop, and has kept its state."""
+    """A run was asked to stop, and has kept its state."""
 
 
 class Keeper:
-    """Keeps a run's state from time to time, and when it is told to stop."""
+    """Keeps a run's state from time to time, and when it is asked to stop."""
 
     def __init__(self, checkpoints: Checkpoints, stop: Callable[[], bool]) -> None:
         self._checkpoints, self._stop = checkpoints, stop
-        self.done = 0  # turns
+        self.done = 0  # phases
         self.clock = Clock()
 
     def after_step(self, strategy: Strategy) -> None:
@@ -133,41 +112,43 @@ def carry_out(
     keeper = Keeper(checkpoints, stop)
     journal = Journal(folder)
 
-    def tell(progress: TrainingProgress) -> None:
+    def report(progress: TrainingProgress) -> None:
         if progress.score is not None:  # an epoch has ended
             _write_epoch(journal, progress)
             keeper.keep(strategy)
         if on_progress is not None:
             on_progress(progress)
 
-    strategy = make_strategy(run, training, device=device, on_progress=tell)
+    strategy = make_strategy(run, training, device=device, on_progress=report)
     strategy.on_step = lambda: keeper.after_step(strategy)
     if run.reuse is not None:
         strategy.reuse(Path(run.reuse), keeper.between)
-    turns = _turns(strategy, training, validation)
+    phases = _phases(strategy, training, validation)
     kept = checkpoints.read()
     _check_same(run, journal, stream.store.digest, kept)
     if kept is not None:
-        strategy.restore(kept.state, [a for taught, _ in turns[: kept.done] for a in taught])
+        strategy.restore(kept.state, [e for learned, _ in phases[: kept.done] for e in learned])
         keeper.done, keeper.clock = kept.done, Clock(kept.spent)
     journal.write("started", device=device, **_facts(run, strategy, experiences))
-    for taught, chosen_on in turns[keeper.done :]:
+    for learned, validation_of in phases[keeper.done :]:
         keeper.between()
-        strategy.learn_all(taught, chosen_on)
+        strategy.learn_all(learned, validation_of)
         keeper.clock.learned()
         keeper.done += 1
-        seen = {experience.task.name for done, _ in turns[: keeper.done] for experience in done}
-        judged = {
+        seen = {e.task.name for done, _ in phases[: keeper.done] for e in done}
+        if run.evaluate_at_end and keeper.done < len(phases):
+            seen = set()
+        scores = {
             split: {
                 experience.task.name: _score(strategy, experience, keeper)
                 for experience in experiences[split]
-                if experience.task.name in seen and (keeper.done == len(turns) or not run.judged_at_end)
+                if experience.task.name in seen
             }
-            for split in run.judged_on
+            for split in run.splits
             if split in experiences
         }
         _check_whole(stream.store.path, size)
-        _write_experience(journal, strategy, taught, judged, keeper)
+        _write_experience(journal, strategy, learned, scores, keeper)
         keeper.clock = Clock()
         keeper.keep(strategy)
     with storing(folder / LEARNED):
@@ -211,10 +192,10 @@ def _check_whole(store: Path, size: int) -> None:
         )
 
 
-def _turns(
+def _phases(
     strategy: Strategy, training: list[Experience], validation: list[Experience]
 ) -> list[tuple[list[Experience], list[Experience]]]:
-    """Return the experiences that are learned together, with those that choices are made on."""
+    """Return the experiences that are learned together, with those for validation."""
     if strategy.at_once:
         return [(training, validation)]
     return [([a], [b]) for a, b in zip(training, validation, strict=True)]
@@ -235,11 +216,11 @@ def _write_epoch(journal: Journal, progress: TrainingProgress) -> None:
 def _write_experience(
     journal: Journal,
     strategy: Strategy,
-    taught: Sequence[Experience],
+    learned: Sequence[Experience],
     scores: dict[str, dict[str, dict[str, float]]],
     keeper: Keeper,
 ) -> None:
-    """Write down what a turn brought; one that is in the journal already must be the same."""
+    """Write down what a phase brought; one that is in the journal already must be the same."""
     size = strategy.parameter_count()
     weights = strategy.digest()
     written = [event for event in journal.events if event["event"] == "experience"]
@@ -247,13 +228,13 @@ def _write_experience(
         before = written[keeper.done - 1]
         if (before["weights"], before["scores"]) != (weights, scores):
             raise UserError(
-                f"{journal.path}: {taught[-1].task.name!r} was learned again and came out "
+                f"{journal.path}: {learned[-1].task.name!r} was learned again and came out "
                 "otherwise; --fresh starts the run over"
             )
         return
     journal.write(
         "experience",
-        tasks=[experience.task.name for experience in taught],
+        tasks=[experience.task.name for experience in learned],
         scores=scores,
         parameters={"total": size.total, "trainable": size.trainable},
         cost={**keeper.clock.cost(), "samples_seen": strategy.samples_seen},
@@ -272,10 +253,10 @@ def _facts(run: RunSpec, strategy: Strategy, experiences: dict[str, Any]) -> dic
         "options": strategy.options.model_dump(mode="json"),
         "tasks": [experience.task.name for experience in training],
         "metrics": [experience.task.metric for experience in training],
-        "samples": {s: [len(experience.samples) for experience in some] for s, some in experiences.items()},
+        "samples": {split: [len(e.samples) for e in some] for split, some in experiences.items()},
         "constant": {
             split: [_constant(a, b) for a, b in zip(constants, experiences[split], strict=True)]
-            for split in run.judged_on
+            for split in run.splits
             if split in experiences
         },
         "data": training[0].samples.store.digest,
@@ -284,14 +265,10 @@ def _facts(run: RunSpec, strategy: Strategy, experiences: dict[str, Any]) -> dic
     }
 
 
-def _constant(answer: NDArray[Any], judged: Experience) -> float:
+def _constant(answer: NDArray[Any], experience: Experience) -> float:
     """Return what the best constant answer scores."""
     import numpy as np
 
-    samples, task = judged.samples, judged.task
+    samples, task = experience.samples, experience.task
     given = np.broadcast_to(answer, (len(samples), *answer.shape))
     return task.score(given, samples.columns, samples.store.names)[task.metric]
-
-
-
-

@@ -11,8 +11,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from pmn_cl.config.spec import RunSpec
 from pmn_cl.results.result import Result
-from pmn_cl.runs.plan import RunSpec
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -115,7 +115,3 @@ def _short(result: Result) -> str:
     split = next(iter(result.scores), "test")
     found = {name: value for name, value in result.summary(split).items() if value is not None}
     return ", ".join(f"{name} {value:.3f}" for name, value in found.items() if name != "fwt")
-
-
-
-

@@ -7,37 +7,26 @@ Modules that a run took over from others are learned anew.
 
 from __future__ import annotations
 
-from benchmarks.stream import Stream
-from pmn_cl.results.difference import FieldDifference, _parts, difference, findings
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, TypeAlias, TypeGuard
 
-from pydantic import ValidationError
 from rich.console import Console
 
+from benchmarks.stream import Stream
 from pmn_cl import registry
-from pmn_cl.runs.driver import Driver
+from pmn_cl.config.spec import RunSpec
 from pmn_cl.errors import UserError
-from pmn_cl.provenance import code_revision
-from pmn_cl.results.folder import RESULT
-from pmn_cl.results.result import Asked, Result, read_result
-from pmn_cl.studies.conduct import default_workers
-from pmn_cl.runs.plan import SPLITS, RunSpec
-from pmn_cl.config.stream import StreamSpec, strategy_options
-from pmn_cl.tasks.base import Task
-from pmn_cl.runs.progress import ProgressDisplay
 from pmn_cl.progress import ProgressCallback
-
-
-
-
-
-
-# --- from a record to a run --------------------------------------------------------------
+from pmn_cl.provenance import code_revision
+from pmn_cl.results.difference import FieldDifference, compared_parts, difference, findings
+from pmn_cl.results.folder import RESULT
+from pmn_cl.results.result import Result, read_result
+from pmn_cl.runs.driver import Driver
+from pmn_cl.runs.engines.local import LocalEngine
+from pmn_cl.runs.learned import runnable
+from pmn_cl.runs.progress import ProgressDisplay
 
 
 def find_result(path: Path) -> Path:
@@ -51,94 +40,6 @@ def find_result(path: Path) -> Path:
     runs = sorted(path.glob(f"*/{RESULT}"))
     more = f"; it has {len(runs)} runs, such as {runs[0].parent}" if runs else ""
     raise UserError(f"{path}: has no {RESULT}, expected the folder of one run{more}")
-
-
-def run_of(path: Path, result: Result) -> RunSpec:
-    """Return the run that a result is the record of; refuse what cannot be run from here."""
-    if result.status != "completed":
-        raise UserError(
-            f"{path}: the run is {result.status}, and only a completed one can be verified; "
-            "`pmn-bench run` goes on with it"
-        )
-    try:
-        asked = result.asked or _guessed(result)
-        own = {"name": result.strategy, "variant": result.variant, **asked.options}
-        stream = StreamSpec.model_validate(
-            {
-                "name": result.stream,
-                **{name: result.spec.get(name) for name in ("world", "tasks")},
-                **{name: getattr(result, name) for name in ("fraction", "budget", "threads")},
-                "strategies": asked.matched or [own],
-                "seeds": [result.seed],
-            }
-        )
-        stream.make_world()
-        for task in stream.tasks:
-            registry.find(task.task, registry.TASKS, "task", Task)
-        strategy_options(result.strategy).model_validate(asked.options)
-    except UserError as error:
-        raise UserError(
-            f"{path}: {error}; code of your own is found in the working directory, or where "
-            "PYTHONPATH says"
-        ) from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise UserError(
-            f"{path}: cannot be run again: {where}: {first['msg']}; it was changed, or made by "
-            "code with other options"
-        ) from None
-    run = RunSpec(
-        stream,
-        result.strategy,
-        result.variant,
-        asked.options,
-        result.seed,
-        tuple(asked.judged_on),
-        asked.judged_at_end,
-    )
-    if result.asked is None and run.key != result.key:
-        raise UserError(
-            f"{path}: is from before records kept the options as they were given, and those that "
-            f"it has make {run.key}, expected {result.key}; run its stream again"
-        )
-    return run
-
-
-def _guessed(result: Result) -> Asked:
-    """Return what an older record was probably asked for: its key tells whether that is right."""
-    options = strategy_options(result.strategy).model_validate(result.options)
-    judged_on = list(SPLITS if set(result.scores) <= set(SPLITS) else result.scores)
-    return Asked(
-        options=options.model_dump(mode="json", exclude_defaults=True),
-        matched=[],
-        judged_on=judged_on,
-        judged_at_end=False,
-    )
-
-
-# --- two records of one run --------------------------------------------------------------
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-# --- the command -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -169,7 +70,7 @@ def verify_command(
     registry.search_last(Path.cwd())
     files = [find_result(path) for path in paths]
     recorded = [read_result(path) for path in files]
-    runs = [run_of(path, result) for path, result in zip(files, recorded, strict=True)]
+    runs = [runnable(path, result) for path, result in zip(files, recorded, strict=True)]
     cases = [
         _Case(path, result, run, _data(run, cache, progress), device or result.device or "cpu")
         for path, result, run in zip(files, recorded, runs, strict=True)
@@ -183,9 +84,7 @@ def verify_command(
 
 def _data(run: RunSpec, cache: Path | None, progress: ProgressCallback | None) -> str:
     """Return the digest of the data that a run has here, built first where needed."""
-    stream = Stream
-    digest: str = stream.open(run.stream, run.seed, cache=cache, progress=progress).store.digest
-    return digest
+    return Stream.open(run.stream, run.seed, cache=cache, progress=progress).store.digest
 
 
 def _run_again(
@@ -195,12 +94,15 @@ def _run_again(
     found: dict[tuple[str, str], Result] = {}
     for device in dict.fromkeys(case.device for case in cases):
         runs = list({case.run.key: case.run for case in cases if case.device == device}.values())
-        usual = default_workers(max(run.stream.threads for run in runs))
+        usual = LocalEngine().usual_workers(max(run.stream.threads for run in runs))
         console = Console(stderr=True, highlight=False, markup=False)
-        with TemporaryDirectory(prefix="pmn-bench-verify-") as place, ProgressDisplay(runs, console) as who:
+        with (
+            TemporaryDirectory(prefix="pmn-bench-verify-") as place,
+            ProgressDisplay(runs, console) as display,
+        ):
             at_a_time = min(workers or usual, len(runs))
             driver = Driver(Path(place), at_a_time, cache, device)
-            found |= {(result.key, device): result for result in driver.run(runs, who)}
+            found |= {(result.key, device): result for result in driver.run(runs, display)}
         if driver.interrupted:
             break
     return found
@@ -209,13 +111,16 @@ def _run_again(
 def _found(case: _Case, again: Result | None) -> list[FieldDifference]:
     """Return what a case came to, also where the run did not come to its end."""
     if not case.on_same_data:  # then there is nothing to be learned from running it
-        others = [what for what, _ in _parts(case.recorded) if what != "data"]
+        others = [what for what, _ in compared_parts(case.recorded) if what != "data"]
         apart = FieldDifference("data", "differs", difference(case.recorded.data, case.data))
-        return [apart, *(FieldDifference(what, "cannot be compared", "other data") for what in others)]
+        return [
+            apart,
+            *(FieldDifference(what, "cannot be compared", "other data") for what in others),
+        ]
     if again is None:
         return [FieldDifference("run", "cannot be compared", "interrupted before it began")]
     if again.status != "completed":
-        said = again.error.message if again.error is not None else "it was told to stop"
+        said = again.error.message if again.error is not None else "it was asked to stop"
         return [FieldDifference("run", "differs", f"completed, now {again.status}: {said}")]
     return findings(case.recorded, again)
 

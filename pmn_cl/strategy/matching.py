@@ -17,7 +17,6 @@ from pmn_cl.errors import UserError
 from pmn_cl.strategy.base import Experience, Strategy
 
 TOLERANCE = 0.01  # of the parameters to reach
-VARIANT = "matched-"  # and the name of a strategy
 
 
 @dataclass(frozen=True)
@@ -154,27 +153,24 @@ def matched_options(
     return found.options
 
 
-def variant_options(
+def matched_options_for(
     name: str,
     options: Any,
-    variant: str,
+    matched_to: str,
     experiences: Sequence[Experience],
     others: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Return the options of a variant: for ``matched-pmn``, those with PMN's parameters.
+    """Return the options with which a strategy has the parameters of the one it is matched to.
 
-    Any other variant is a mere name. ``others`` are the options of the other strategies in the
-    stream; one that is not there is as large as it usually is at this size.
+    ``others`` are the options of the other strategies in the stream; one that is not there is as
+    large as it usually is at this size.
     """
-    if not variant.startswith(VARIANT):
-        return options
-    other = variant.removeprefix(VARIANT)
-    kind = _strategy(other)
-    if others is not None and other in others:
-        return matched_options(name, options, other, others[other], experiences)
+    kind = _strategy(matched_to)
+    if others is not None and matched_to in others:
+        return matched_options(name, options, matched_to, others[matched_to], experiences)
     same = {"size"} & type(options).model_fields.keys() & kind.Options.model_fields.keys()
     usual = kind.Options.model_validate({field: getattr(options, field) for field in same})
-    return matched_options(name, options, other, usual, experiences)
+    return matched_options(name, options, matched_to, usual, experiences)
 
 
 def _strategy(name: str) -> type[Strategy]:

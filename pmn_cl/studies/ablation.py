@@ -15,13 +15,24 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from pmn_cl.config.stream import StreamSpec, find_stream, load_spec
+from pmn_cl.config.spec import BenchmarkSpec, RunSpec, StrategySpec, TaskSpec
 from pmn_cl.errors import UserError, did_you_mean
+from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.ladder import tables
 from pmn_cl.results.result import Result
 from pmn_cl.results.statistics import interval_range
-from pmn_cl.runs.plan import RunSpec
-from pmn_cl.studies.conduct import carry_out_study, conclude_study, shared_modules, splits_of
+from pmn_cl.studies.conduct import (
+    carry_through,
+    conclude_study,
+    open_world,
+    plan_study,
+    print_plan,
+    read_stream,
+    shared_modules,
+    splits_of,
+    study_folder,
+)
+from pmn_cl.studies.request import AblationRequest
 
 _BELOW = ("obj", "att")
 _REL, _CAP = ("rel", _BELOW), ("cap", _BELOW)
@@ -89,26 +100,32 @@ RUNGS: dict[str, Rung] = {
 
 
 def ablation_runs(
-    spec: StreamSpec, *, only: Sequence[str] = (), seeds: Sequence[int] = (), reuse: Path
+    spec: BenchmarkSpec, *, only: Sequence[str] = (), seeds: Sequence[int] = (), reuse: Path
 ) -> list[RunSpec]:
     """Return a run for each rung and seed, with the options that the stream gives its strategy."""
     for name in only:
         if name not in RUNGS:
             near = did_you_mean(name, RUNGS)
             raise UserError(f"--only {name!r}: expected one of {', '.join(RUNGS)}{near}")
-    given = {str(some["name"]): some for some in spec.strategies if not some.get("variant")}
     runs = []
     for name, rung in RUNGS.items():
         if only and name not in only:
             continue
-        usual = given.get(rung.strategy, given.get("pmn", {}))
-        options = {k: v for k, v in usual.items() if k != "name"} | dict(rung.options)
-        tasks: list[dict[str, Any]] = [{"task": t, "calls": list(calls)} for t, calls in rung.tasks]
-        tasks[-1]["extra"] = rung.extra
-        stream = StreamSpec.model_validate({**spec.model_dump(), "tasks": tasks})
+        usual = spec.plain(rung.strategy) or spec.plain("pmn") or StrategySpec(name="pmn")
+        options = {**usual.options, **rung.options}
+        *below, last = [
+            TaskSpec(task=task, calls=list(calls), fraction=None) for task, calls in rung.tasks
+        ]
+        tasks = [*below, last.model_copy(update={"extra": rung.extra})]
         runs += [
             RunSpec(
-                stream, rung.strategy, name, options, seed, judged_at_end=True, reuse=str(reuse)
+                stream=spec.stream.model_copy(update={"tasks": tasks}),
+                strategy=StrategySpec(name=rung.strategy, variant=name, options=options),
+                seed=seed,
+                study="ablate",
+                rung=name,
+                evaluate_at_end=True,
+                reuse=str(reuse),
             )
             for seed in dict.fromkeys(seeds or spec.seeds)
         ]
@@ -116,19 +133,18 @@ def ablation_runs(
 
 
 def ablate_command(
-    stream: str,
-    *,
-    console: Console,
-    only: Sequence[str],
-    seeds: Sequence[int],
-    out: Path | None,
-    **asked: Any,
+    request: AblationRequest, console: Console, progress: ProgressCallback | None = None
 ) -> int:
     """Learn each module with less and with more to call; return the exit code."""
-    spec = load_spec(find_stream(stream)[0])
-    folder = out or Path("runs") / f"{spec.name}-ablate"
-    runs = ablation_runs(spec, only=only, seeds=seeds, reuse=shared_modules(folder))
-    outcome = carry_out_study(spec, runs, folder, console, **asked)
+    spec = read_stream(request.stream)
+    folder = study_folder(spec, request.out, "-ablate")
+    runs = ablation_runs(spec, only=request.only, seeds=request.seeds, reuse=shared_modules(folder))
+    plan = plan_study(spec, runs, folder, request)
+    if request.dry_run:
+        print_plan(plan, console, fractions=True)
+        return 0
+    open_world(spec, request.cache, progress)
+    outcome = carry_through(plan, request, console)
     for split in splits_of(outcome.results):
         for table in rung_tables(outcome.results, split):
             console.print(table)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -28,14 +28,14 @@ from torch import Tensor, nn
 
 from benchmarks.stream import Stream
 from pmn_cl import registry
-from pmn_cl.config.stream import StreamSpec, strategy_options
+from pmn_cl.config.names import options_of, strategy_class
+from pmn_cl.config.spec import RunSpec, StreamSpec, WorldSpec
 from pmn_cl.data.store import Store, StoreWriter, build_store
 from pmn_cl.data.world import World, WorldOptions
 from pmn_cl.errors import UserError
 from pmn_cl.modules.runtime.environment import Memory
 from pmn_cl.progress import ProgressCallback
 from pmn_cl.runs.execute import make_strategy
-from pmn_cl.runs.plan import RunSpec
 from pmn_cl.runs.worker import chosen_device
 from pmn_cl.strategy.training import NetworkOptions
 
@@ -59,7 +59,7 @@ class Outline:
         """Return the outline of an opened stream."""
         scenes = stream.store.table("train", "scenes")
         count, regions, region = scenes["regions"].shape
-        samples = {e.task.name: len(e.splits["train"]) for e in stream.experiences}
+        samples = {e.task.name: len(e.splits["train"]) for e in stream.tasks}
         return cls(region, regions, count, stream.store.names, samples)
 
 
@@ -320,21 +320,23 @@ def _tasks(spec: StreamSpec) -> list[str]:
 
 
 def _options(run: RunSpec) -> NetworkOptions:
-    found = strategy_options(run.strategy).model_validate(run.options)
+    found = options_of(run.strategy)
     assert isinstance(found, NetworkOptions)
     return found
 
 
 def _shortened(run: RunSpec, path: Path) -> RunSpec:
     """Return a run on random data that takes so few steps of every task."""
-    world = {"name": f"{__name__}:{StandIn.__name__}", "path": str(path)}
+    world = WorldSpec(name=f"{__name__}:{StandIn.__name__}", options={"path": str(path)})
     tasks = [item.model_copy(update={"fraction": None, "extra": None}) for item in run.stream.tasks]
     stream = run.stream.model_copy(
         update={"world": world, "tasks": tasks, "fraction": 100.0, "budget": 100.0}
     )
-    given = run.options.get("training", {})
+    given = run.strategy.options.get("training", {})
     training = {task: {**given.get(task, {}), "epochs": 1} for task in _tasks(run.stream)}
-    return replace(run, stream=stream, options={**run.options, "training": training})
+    options = {**run.strategy.options, "training": training}
+    strategy = run.strategy.model_copy(update={"options": options})
+    return run.model_copy(update={"stream": stream, "strategy": strategy})
 
 
 # --- the command -------------------------------------------------------------------------
@@ -342,14 +344,15 @@ def _shortened(run: RunSpec, path: Path) -> RunSpec:
 
 def worth_estimating(runs: Sequence[RunSpec]) -> list[RunSpec]:
     """Return the runs at the paper's sizes, one of each strategy and variant."""
-    large = [run for run in runs if run.options.get("size") == "paper"]
-    return list({(run.strategy, run.variant): run for run in reversed(large)}.values())[::-1]
+    large = [run for run in runs if run.strategy.options.get("size") == "paper"]
+    return list({run.strategy.label: run for run in reversed(large)}.values())[::-1]
 
 
 def print_estimates(
     runs: Sequence[RunSpec],
     console: Console,
     *,
+    seeds: int = 1,
     device: str = "auto",
     cache: Path | None = None,
     progress: ProgressCallback | None = None,
@@ -363,7 +366,9 @@ def print_estimates(
     where = chosen_device(device)
     torch.set_num_threads(spec.threads)
     outline = _outline(spec, runs[0].seed, console, cache)
-    made_of_modules = [run for run in runs if hasattr(_kind(run), "make_module")]
+    made_of_modules = [
+        run for run in runs if hasattr(strategy_class(run.strategy.name), "make_module")
+    ]
     total = len(made_of_modules) * len(spec.tasks)
     for number, run in enumerate(made_of_modules):
 
@@ -372,7 +377,7 @@ def print_estimates(
                 progress(before + done, total)
 
         found = estimate(run, outline, device=where, progress=one_more)
-        _print_modules(console, run, found, where)
+        _print_modules(console, run, found, where, seeds)
     for run in runs:
         if run not in made_of_modules:
             console.print(f"{_title(run)}: {count_parameters(run, outline):,} parameters")
@@ -383,12 +388,8 @@ def print_estimates(
     )
 
 
-def _kind(run: RunSpec) -> Any:
-    return registry.find(run.strategy, registry.STRATEGIES, "strategy")
-
-
 def _title(run: RunSpec) -> str:
-    return " ".join(filter(None, (run.strategy, run.variant)))
+    return " ".join(filter(None, (run.strategy.name, run.strategy.variant)))
 
 
 def _outline(spec: StreamSpec, seed: int, console: Console, cache: Path | None) -> Outline:
@@ -403,9 +404,8 @@ def _outline(spec: StreamSpec, seed: int, console: Console, cache: Path | None) 
 
 
 def _print_modules(
-    console: Console, run: RunSpec, found: Sequence[TaskEstimate], device: str
+    console: Console, run: RunSpec, found: Sequence[TaskEstimate], device: str, seeds: int
 ) -> None:
-    seeds = len(run.stream.seeds)
     table = Table(box=None, header_style="bold", title=f"{_title(run)}, on {device}")
     for heading in ("module", "calls", "parameters", "memory", "step", "steps", "hours"):
         table.add_column(heading, justify="left" if heading in ("module", "calls") else "right")

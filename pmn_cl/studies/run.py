@@ -1,9 +1,6 @@
-"""What ``pmn-bench run`` and ``tune`` do: plan, drive, watch, mirror, and say what came out."""
+"""What ``pmn-bench run`` does: compare the strategies of a stream, and say what came out."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
 
 from rich.console import Console
 
@@ -11,55 +8,75 @@ from pmn_cl.config.stream import find_stream
 from pmn_cl.console import show_progress
 from pmn_cl.mlflow_mirror.mirror import Mirrored, is_local
 from pmn_cl.mlflow_mirror.views import UI, links
-from pmn_cl.results.result import Result
+from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.summary import meaning
 from pmn_cl.results.table import closing_table
-from pmn_cl.studies.conduct import Outcome, StudyPlan, carry_through, line_printer, plan
+from pmn_cl.studies.conduct import (
+    Outcome,
+    StudyPlan,
+    carry_through,
+    chosen_runs,
+    line_printer,
+    open_world,
+    plan_study,
+    print_plan,
+    read_stream,
+    study_folder,
+)
+from pmn_cl.studies.request import RunRequest
 
 
-def run_command(stream: str, *, console: Console, dry_run: bool, fresh: bool, **asked: Any) -> int:
-    """Run a stream; return the exit code."""
-    if find_stream(stream)[1]:
-        console.print(f"{stream}: no such file here, using the stream that comes with pmn-bench")
-    named = ("strategies", "seeds", "out", "workers")
-    chosen = {name: asked.pop(name) for name in named}
-    planned = plan(stream, engine=asked.get("engine"), **chosen)
-    if dry_run:
-        for run in planned.runs:
-            console.print(run.key)
-        said = f"{len(planned.runs)} runs, {planned.workers} at a time, into {planned.folder}"
-        console.print(said)
-        _estimate(planned, console, asked)
+def plan_comparison(request: RunRequest) -> StudyPlan:
+    """Return the runs of a stream that are asked for; refuse what cannot be run."""
+    spec = read_stream(request.stream)
+    runs = chosen_runs(spec, request.strategies, request.seeds)
+    return plan_study(spec, runs, study_folder(spec, request.out), request)
+
+
+def run_command(
+    request: RunRequest, console: Console, progress: ProgressCallback | None = None
+) -> int:
+    """Run a stream; return the exit code. ``progress`` is of building the world."""
+    if isinstance(request.stream, str) and find_stream(request.stream)[1]:
+        console.print(
+            f"{request.stream}: no such file here, using the stream that comes with pmn-bench"
+        )
+    plan = plan_comparison(request)
+    if request.dry_run:
+        print_plan(plan, console)
+        _estimate(plan, request, console)
         return 0
-    outcome = carry_through(planned, console, fresh=fresh, **asked)
-    _conclude(planned, outcome, console, asked["tracking"])
+    open_world(plan.spec, request.cache, progress)
+    outcome = carry_through(plan, request, console)
+    _conclude(outcome, console, request.tracking)
     if outcome.interrupted:
         done = sum(result.status == "completed" for result in outcome.results)
-        again = "the same command without --fresh" if fresh else "the same command"
+        again = "the same command without --fresh" if request.fresh else "the same command"
         line_printer(console)(
-            f"interrupted: {done} of {len(planned.runs)} runs are done, the others have kept "
-            f"their state in {planned.folder}; {again} goes on"
+            f"interrupted: {done} of {len(plan.runs)} runs are done, the others have kept "
+            f"their state in {plan.folder}; {again} goes on"
         )
     failed = any(result.status != "completed" for result in outcome.results)
     return int(outcome.interrupted or failed)
 
 
-def _estimate(planned: StudyPlan, console: Console, asked: Mapping[str, Any]) -> None:
-    """Say how large and how long runs at the paper's sizes are: nobody starts them by chance."""
-    if any(run.options.get("size") == "paper" for run in planned.runs):
+def _estimate(plan: StudyPlan, request: RunRequest, console: Console) -> None:
+    """Say how large and how long runs at the paper's sizes are: nobody starts them by accident."""
+    if any(run.strategy.options.get("size") == "paper" for run in plan.runs):
         from pmn_cl.studies.estimate import print_estimates, worth_estimating
 
         with show_progress("measuring steps") as progress:
             print_estimates(
-                worth_estimating(planned.runs),
+                worth_estimating(plan.runs),
                 console,
-                device=asked["device"],
-                cache=asked["cache"],
+                seeds=len({run.seed for run in plan.runs}),
+                device=request.device,
+                cache=request.cache,
                 progress=progress,
             )
 
 
-def _conclude(planned: StudyPlan, outcome: Outcome, console: Console, tracking: str | None) -> None:
+def _conclude(outcome: Outcome, console: Console, tracking: str | None) -> None:
     """Print what came out, what it means, and where to look further."""
     say = line_printer(console)
     console.print(closing_table(outcome.results))
@@ -81,16 +98,3 @@ def mirror_links(mirrored: Mirrored, base: str) -> list[tuple[str, str]]:
     """Return titles and addresses of what MLflow shows of a folder."""
     few = list(mirrored.runs.values())[:10]  # as many as its page compares well
     return list(links(base.rstrip("/"), mirrored.experiment, mirrored.views, few))
-
-
-def listed(result: Result) -> dict[str, Any]:
-    """Return what programs are promised of a result."""
-    named = ("key", "strategy", "seed", "fraction", "variant", "status", "tasks")
-    return {
-        **{name: getattr(result, name) for name in named},
-        "scores": result.matrix("test"),
-        **result.summary("test"),
-        "parameters": result.parameters,
-        "seconds": result.seconds,
-        "error": result.error.message if result.error else None,
-    }

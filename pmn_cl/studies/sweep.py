@@ -16,23 +16,34 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.stream import Stream
-from pmn_cl.config.stream import StreamSpec, call_lists, find_stream, load_spec, strategy_options
+from pmn_cl.config.names import call_lists, strategy_options
+from pmn_cl.config.spec import BenchmarkSpec, RunSpec, StrategySpec, TaskSpec
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.progress import ProgressCallback
-from pmn_cl.results.low_data import BASE, VARIANT, gains
+from pmn_cl.results.low_data import BASE, gains
 from pmn_cl.results.paper import FRACTIONS
 from pmn_cl.results.result import Result
 from pmn_cl.results.statistics import interval_range
-from pmn_cl.runs.plan import RunSpec
 from pmn_cl.strategy.training import NetworkOptions
-from pmn_cl.studies.conduct import carry_out_study, conclude_study, shared_modules, splits_of
+from pmn_cl.studies.conduct import (
+    carry_through,
+    conclude_study,
+    open_world,
+    plan_study,
+    print_plan,
+    read_stream,
+    shared_modules,
+    splits_of,
+    study_folder,
+)
+from pmn_cl.studies.request import SweepRequest
 
+_LABEL = "low-data"
 _PATIENCE = 3
 
 
 def sweep_runs(
-    spec: StreamSpec,
+    spec: BenchmarkSpec,
     *,
     task: str = "vqa",
     fractions: Sequence[float] = FRACTIONS,
@@ -46,26 +57,27 @@ def sweep_runs(
     A strategy has the options that the stream gives it; ``samples`` is how many all data are.
     """
     tasks = swept_tasks(spec, task)
-    given = {str(some["name"]): some for some in spec.strategies if not some.get("variant")}
     runs = []
     for fraction in fractions:
+        stream = spec.stream.model_copy(update={"tasks": tasks, "fraction": fraction})
         for seed in dict.fromkeys(seeds or spec.seeds):
-            changed = {"tasks": tasks, "fraction": fraction}
-            stream = StreamSpec.model_validate({**spec.model_dump(), **changed})
             for name in strategies:
-                said = {k: v for k, v in given.get(name, {}).items() if k != "name"}
-                options = _enough_steps(name, said, task, samples, spec.budget)
+                said = spec.plain(name) or StrategySpec(name=name)
+                options = _enough_steps(name, said.options, task, samples, spec.budget)
                 runs.append(
                     RunSpec(
-                        *(stream, name, VARIANT, options, seed),
-                        judged_at_end=True,
+                        stream=stream,
+                        strategy=StrategySpec(name=name, variant=_LABEL, options=options),
+                        seed=seed,
+                        study="sweep",
+                        evaluate_at_end=True,
                         reuse=str(reuse),
                     )
                 )
     return runs
 
 
-def swept_tasks(spec: StreamSpec, task: str) -> list[dict[str, Any]]:
+def swept_tasks(spec: BenchmarkSpec, task: str) -> list[TaskSpec]:
     """Return the task with all that it calls; these keep the fraction that they have.
 
     M_cnt, whose questions are among those of vqa, is left out below it, as in the paper.
@@ -81,11 +93,11 @@ def swept_tasks(spec: StreamSpec, task: str) -> list[dict[str, Any]]:
     for name in reversed(calls):  # callees come before their callers
         needed |= set(calls[name]) if name in needed else set()
     return [
-        {
-            "task": item.task,
-            "calls": calls[name],
-            "fraction": None if name == task else item.fraction or spec.fraction,
-        }
+        TaskSpec(
+            task=item.task,
+            calls=calls[name],
+            fraction=None if name == task else item.fraction or spec.fraction,
+        )
         for name, item in given.items()
         if name in needed
     ]
@@ -107,33 +119,27 @@ def _enough_steps(
 
 
 def sweep_command(
-    stream: str,
-    *,
-    console: Console,
-    task: str,
-    fractions: Sequence[float],
-    strategies: Sequence[str],
-    seeds: Sequence[int],
-    out: Path | None,
-    cache: Path | None,
-    progress: ProgressCallback | None,
-    **asked: Any,
+    request: SweepRequest, console: Console, progress: ProgressCallback | None = None
 ) -> int:
     """Learn one task from less and less data; return the exit code."""
-    spec = load_spec(find_stream(stream)[0])
-    folder = out or Path("runs") / f"{spec.name}-sweep"
-    opened = Stream.open(spec, 0, cache=cache, progress=progress)
-    samples = {e.task.name: len(e.splits["train"]) for e in opened.experiences}
+    spec = read_stream(request.stream)
+    folder = study_folder(spec, request.out, "-sweep")
+    opened = open_world(spec, request.cache, progress)
+    samples = {task.task.name: len(task.splits["train"]) for task in opened.tasks}
     runs = sweep_runs(
         spec,
-        task=task,
-        fractions=sorted(fractions or FRACTIONS),
-        seeds=seeds,
-        samples=samples.get(task, 0),
+        task=request.task,
+        fractions=sorted(request.fractions or FRACTIONS),
+        strategies=request.strategies or ("pmn", BASE),
+        seeds=request.seeds,
+        samples=samples.get(request.task, 0),
         reuse=shared_modules(folder),
-        **({"strategies": strategies} if strategies else {}),
     )
-    outcome = carry_out_study(spec, runs, folder, console, cache=cache, **asked)
+    plan = plan_study(spec, runs, folder, request)
+    if request.dry_run:
+        print_plan(plan, console, fractions=True)
+        return 0
+    outcome = carry_through(plan, request, console)
     for split in splits_of(outcome.results):
         console.print(gains_table(outcome.results, split))
     return conclude_study(outcome, console)

@@ -8,24 +8,24 @@ one budget: longer trainings want lower rates. Test samples are never looked at.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.stream import Stream
-from pmn_cl.config.stream import StreamSpec, find_stream, load_spec
+from pmn_cl.config.spec import BenchmarkSpec, RunSpec, StrategySpec
 from pmn_cl.errors import UserError
 from pmn_cl.results.result import Result
 from pmn_cl.results.searches import Search, Trial, write_tuned
 from pmn_cl.results.table import number
 from pmn_cl.runs.driver import Driver
-from pmn_cl.runs.plan import RunSpec
+from pmn_cl.runs.engines.local import LocalEngine
 from pmn_cl.runs.progress import ProgressDisplay
-from pmn_cl.studies.conduct import default_workers
+from pmn_cl.studies.conduct import open_world, read_stream, study_folder
+from pmn_cl.studies.request import TuningRequest
 
+_LABEL = "trial"
 DEVELOPMENT_SEED = 100
 MOST_TRIALS = 4
 
@@ -50,16 +50,23 @@ TRIALS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def trial_runs(spec: StreamSpec, strategies: Sequence[str] = ()) -> dict[str, list[RunSpec]]:
+def trial_runs(spec: BenchmarkSpec, strategies: Sequence[str] = ()) -> dict[str, list[RunSpec]]:
     """Return the trials of every method of a stream that has some, by method."""
     found: dict[str, list[RunSpec]] = {}
     for given in spec.strategies:
-        name = given["name"]
-        if given.get("variant") or name not in TRIALS or (strategies and name not in strategies):
+        name = given.name
+        if given.variant or name not in TRIALS or (strategies and name not in strategies):
             continue  # variants are compared with what was chosen for the method itself
-        options = {k: v for k, v in given.items() if k not in ("name", "variant")}
         found[name] = [
-            RunSpec(spec, name, "trial", {**options, **trial}, DEVELOPMENT_SEED, ("val",))
+            RunSpec(
+                stream=spec.stream,
+                strategy=StrategySpec(
+                    name=name, variant=_LABEL, options={**given.options, **trial}
+                ),
+                seed=DEVELOPMENT_SEED,
+                study="tune",
+                splits=["val"],
+            )
             for trial in TRIALS[name][:MOST_TRIALS]
         ]
     return found
@@ -87,28 +94,19 @@ def _tried(result: Result) -> dict[str, Any]:
     return {name: result.options[name] for name in sorted(names)}
 
 
-def tune_command(
-    stream: str,
-    *,
-    console: Console,
-    strategies: Sequence[str],
-    out: Path | None,
-    workers: int | None,
-    save: Path | None,
-    cache: Path | None,
-) -> int:
+def tune_command(request: TuningRequest, console: Console) -> int:
     """Search the settings of a stream's methods; return the exit code."""
-    spec = load_spec(find_stream(stream)[0])
-    trials = trial_runs(spec, strategies)
+    spec = read_stream(request.stream)
+    trials = trial_runs(spec, request.strategies)
     if not trials:
-        raise UserError(f"{stream}: names no strategy with trials ({', '.join(TRIALS)})")
+        raise UserError(f"{request.stream}: names no strategy with trials ({', '.join(TRIALS)})")
     runs = [run for some in trials.values() for run in some]
-    folder = out or Path("runs") / f"{spec.name}-tune"
-    Stream.open(spec, DEVELOPMENT_SEED, cache=cache)
-    at_a_time = min(workers or default_workers(spec.threads), len(runs))
-    driver = Driver(folder, workers=at_a_time, cache=cache)
-    with ProgressDisplay(runs, console) as watcher:
-        results = {result.key: result for result in driver.run(runs, watcher)}
+    folder = study_folder(spec, request.out, "-tune")
+    open_world(spec, request.cache)
+    usual = LocalEngine().usual_workers(spec.threads)
+    driver = Driver(folder, workers=min(request.workers or usual, len(runs)), cache=request.cache)
+    with ProgressDisplay(runs, console) as display:
+        results = {result.key: result for result in driver.run(runs, display)}
     failed = [r for r in results.values() if r.status != "completed"]
     for result in failed:
         said = result.error.message if result.error else ""
@@ -119,9 +117,9 @@ def tune_command(
         if all(run.key in results and results[run.key].status == "completed" for run in some)
     ]
     console.print(_trials_table(searches))
-    if save is not None and searches:
-        write_tuned(searches, save)
-        console.print(f"wrote {save}")
+    if request.save is not None and searches:
+        write_tuned(searches, request.save)
+        console.print(f"wrote {request.save}")
     return int(driver.interrupted or bool(failed))
 
 

@@ -35,17 +35,25 @@ def _facts(found: Gathered) -> list[tuple[str, str]]:
     started = sorted(result.started for result in some)
     return [
         ("streams", _listed(result.stream for result in some)),
-        ("worlds", _listed(json.dumps(r.spec["world"]) for r in some if "world" in r.spec)),
+        ("worlds", _listed(_world(result) for result in some)),
         ("data (digest)", _listed(result.data for result in some if result.data)),
         ("seeds", _listed(f"{seed}" for seed in sorted({result.seed for result in some}))),
         ("budget", _listed(f"{result.budget:g}%" for result in some)),
         ("fractions", _listed(f"{f:g}%" for f in sorted({result.fraction for result in some}))),
-        ("threads, device", _listed(f"{r.threads}, {r.device or 'not recorded'}" for r in some)),
+        (
+            "threads, device",
+            _listed(f"{r.run.stream.threads}, {r.device or 'not recorded'}" for r in some),
+        ),
         ("code", _listed(result.revision or "unknown" for result in some)),
         ("frozen settings", found.frozen or "not written down"),
         ("started", f"{started[0]} to {started[-1]}" if started else ""),
         *((package, _listed(sorted(given))) for package, given in sorted(versions.items())),
     ]
+
+
+def _world(result: Result) -> str:
+    world = result.run.stream.world
+    return json.dumps({"name": world.name, **world.options})
 
 
 def _listed(texts: Iterable[str]) -> str:
@@ -88,7 +96,7 @@ def _fair(label: str, some: Sequence[Result], search: Search | None) -> list[str
     at_once = len(first.scores["test"]) == 1 < len(first.tasks)
     seen = [result.costs[-1].samples_seen for result in some if result.costs]
     supervised = first.options.get("supervise") if first.strategy == "pmn" else None
-    given = first.asked.options if first.asked else first.options
+    given = first.run.strategy.options
     return [
         label,
         STRATEGY_SUMMARIES.get(first.strategy, ""),

@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 from markupsafe import escape
 
 from pmn_cl.results.result import Result
-from pmn_cl.studies.ablation import RUNGS
 from reports.blocks import Figure, Missing, Row, Section, Table
 from reports.folder import Gathered
 from reports.svg import PlotPanel, clipped
 
 _WIDE, _TALL, _BOX = 92.0, 56.0, (76.0, 40.0)
-_USUAL = dict(RUNGS["M_vqa5"].tasks)  # the paper's call lists, where a stream does not say its own
 
 
 def graph(found: Gathered) -> Section:
@@ -42,14 +40,7 @@ def graph(found: Gathered) -> Section:
 
 def call_lists(result: Result) -> dict[str, list[str]]:
     """Return what each module of a run may call, as its record has it."""
-    found: dict[str, list[str]] = {}
-    given = result.spec.get("tasks")
-    for item in given if isinstance(given, list) else []:
-        task = item.get("task") if isinstance(item, dict) else item
-        said = item.get("calls") if isinstance(item, dict) else None
-        calls = said if isinstance(said, list) else _USUAL.get(str(task), ())
-        found[str(task)] = [str(name) for name in calls if str(name) in found]
-    return found
+    return {item.task: list(item.calls or ()) for item in result.run.stream.tasks}
 
 
 def _levels(calls: Mapping[str, Sequence[str]]) -> dict[str, int]:

@@ -21,7 +21,7 @@ from pmn_cl.claims.table import (
 from pmn_cl.explaining.records.faithfulness import FAITHFULNESS
 from pmn_cl.results.folder import RESULT
 from pmn_cl.results.result import Result, read_results
-from pmn_cl.runs.verify import run_of
+from pmn_cl.runs.learned import runnable
 from pmn_cl.runs.worker import finish
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,8 @@ from click.testing import CliRunner
 from benchmarks.overview import constant_scores
 from benchmarks.stream import Stream
 from pmn_cl.cli.main import main
-from pmn_cl.config.stream import StreamSpec, find_stream, load_spec
+from pmn_cl.config.spec import StreamSpec
+from pmn_cl.config.stream import find_stream, load_spec
 from pmn_cl.tasks.counts import CountTask
 from pmn_cl.tasks.objects import ObjectTask
 
@@ -33,7 +34,7 @@ def stream(spec: StreamSpec, cache: Path) -> Stream:
 
 
 def test_the_default_stream_is_the_papers(stream: Stream) -> None:
-    found = [(e.task.name, e.calls, e.fraction) for e in stream.experiences]
+    found = [(e.task.name, e.calls, e.fraction) for e in stream.tasks]
     assert found == [
         ("obj", (), 100),
         ("att", (), 100),
@@ -42,7 +43,7 @@ def test_the_default_stream_is_the_papers(stream: Stream) -> None:
         ("cnt", ("obj", "att", "rel"), 100),
         ("vqa", ("rel", "obj", "att", "cnt", "cap"), 100),
     ]
-    assert list(stream.experiences[5].splits) == ["train", "val", "test", "novel"]
+    assert list(stream.tasks[5].splits) == ["train", "val", "test", "novel"]
 
 
 def test_without_a_call_list_the_papers_is_taken_as_far_as_it_was_learned(
@@ -50,7 +51,7 @@ def test_without_a_call_list_the_papers_is_taken_as_far_as_it_was_learned(
 ) -> None:
     tasks = StreamSpec.model_validate({**spec.model_dump(), "tasks": ["obj", "rel", "vqa"]}).tasks
     stream = Stream.open(spec.model_copy(update={"tasks": tasks}), 0, cache=cache)
-    assert [e.calls for e in stream.experiences] == [(), ("obj",), ("rel", "obj")]
+    assert [e.calls for e in stream.tasks] == [(), ("obj",), ("rel", "obj")]
 
 
 def test_a_fraction_limits_training_alone_and_depends_on_the_seed(
@@ -60,19 +61,19 @@ def test_a_fraction_limits_training_alone_and_depends_on_the_seed(
     dumped = {**spec.model_dump(), "tasks": tasks, "fraction": 50.0}
     fifth = StreamSpec.model_validate(dumped)
     first, again, other = (Stream.open(fifth, seed, cache=cache) for seed in (0, 0, 1))
-    sizes = [{s: len(v) for s, v in e.splits.items()} for e in first.experiences]
+    sizes = [{s: len(v) for s, v in e.splits.items()} for e in first.tasks]
     assert sizes == [
         {"train": 150, "val": 50, "test": 250, "novel": 200},
         {"train": 150, "val": 500, "test": 2500, "novel": 2000},
     ]
-    rows = [s.experiences[1].splits["train"].rows for s in (first, again, other)]
+    rows = [s.tasks[1].splits["train"].rows for s in (first, again, other)]
     assert np.array_equal(rows[0], rows[1])
     assert not np.array_equal(rows[0], rows[2])
 
 
 def test_constants_stay_under_the_limits(stream: Stream) -> None:
     by_task = {
-        (c.task, c.split): c.metrics for e in stream.experiences for c in constant_scores(stream, e)
+        (c.task, c.split): c.metrics for e in stream.tasks for c in constant_scores(stream, e)
     }
     for split in ("val", "test", "novel"):
         assert by_task["obj", split]["top1"] <= 0.3

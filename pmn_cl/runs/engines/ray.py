@@ -25,16 +25,26 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from pmn_cl.runs.engines.local import GRACE
-from pmn_cl.runs.engines.base import Ending
+from pmn_cl.config.names import make_world
+from pmn_cl.config.spec import RunSpec
+from pmn_cl.data.store import Store
+from pmn_cl.data.world import cache_folder
 from pmn_cl.errors import UserError
 from pmn_cl.files import storing
-from pmn_cl.runs.engines.ray_node import ATTEMPT, Done, Home, Job, Node, Prepared, carry_out, code_here
 from pmn_cl.results.folder import RESULT
-from pmn_cl.runs.plan import RunSpec
-from pmn_cl.data.store import Store
+from pmn_cl.runs.engines.base import Ending
+from pmn_cl.runs.engines.local import GRACE
+from pmn_cl.runs.engines.ray_node import (
+    ATTEMPT,
+    Done,
+    Home,
+    Job,
+    Node,
+    Prepared,
+    carry_out,
+    code_here,
+)
 from pmn_cl.runs.worker import Terms
-from pmn_cl.data.world import cache_folder
 
 _log = logging.getLogger(__name__)
 
@@ -152,7 +162,7 @@ class RayEngine:
                 self._nodes[name] = _pinned(Node, name, **options).remote(path)
 
     def _world(self, run: RunSpec, terms: Terms) -> Prepared | None:
-        path = run.stream.make_world().path(terms.cache)
+        path = make_world(run.stream.world).path(terms.cache)
         if path not in self._worlds and path.is_file():
             self._worlds[path] = Prepared(path, Store(path).digest, path.stat().st_size)
         return self._worlds.get(path)

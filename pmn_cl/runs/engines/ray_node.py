@@ -23,17 +23,17 @@ from typing import Any, NamedTuple
 import ray
 from ray.exceptions import RayActorError
 
-from pmn_cl.runs.checkpoint import CHECKPOINT
-from pmn_cl.runs.engines.local import ForkServer
+from pmn_cl.config.names import make_world
+from pmn_cl.config.spec import RunSpec
+from pmn_cl.data.store import Store
+from pmn_cl.data.world import cache_folder
 from pmn_cl.errors import UserError
 from pmn_cl.files import held, storing
-from pmn_cl.results.folder import JOURNAL
 from pmn_cl.provenance import code_revision, versions
-from pmn_cl.results.folder import RESULT
-from pmn_cl.runs.plan import RunSpec
-from pmn_cl.data.store import Store
+from pmn_cl.results.folder import JOURNAL, RESULT
+from pmn_cl.runs.checkpoint import CHECKPOINT
+from pmn_cl.runs.engines.local import ForkServer
 from pmn_cl.runs.worker import Terms
-from pmn_cl.data.world import cache_folder
 
 ATTEMPT = ".attempt"  # a file in a run's folder that says who may write there
 _BLOCK = 1 << 26  # bytes of a world in one message
@@ -200,7 +200,10 @@ def _check_code(job: Job) -> None:
     """Refuse a node whose results would not be those of the driver's machine."""
     here = code_here()
     other = {k: (here.get(k), v) for k, v in job.code.items() if v and here.get(k) not in (v, None)}
-    if job.world and job.run.stream.make_world().path(job.terms.cache).name != job.world.path.name:
+    if (
+        job.world
+        and make_world(job.run.stream.world).path(job.terms.cache).name != job.world.path.name
+    ):
         other["the world's code"] = ("other", "the driver's")
     if other:
         said = "; ".join(

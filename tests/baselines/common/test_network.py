@@ -16,7 +16,7 @@ from baselines.hard_sharing import HardSharing
 from baselines.multinet import Multinet
 from baselines.pnn import ProgressiveColumns
 from benchmarks.stream import Stream
-from pmn_cl.config.stream import StreamSpec
+from pmn_cl.config.spec import StreamSpec
 from pmn_cl.modules.layers import QuestionEncoder
 from pmn_cl.modules.sizes import SIZES
 

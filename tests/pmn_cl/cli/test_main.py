@@ -273,7 +273,7 @@ def test_tables_lose_no_number_in_a_narrow_terminal(tiny_cache: Path, columns: s
     big = {"train": 10_000, "test": 2_000}
     Path("tiny.yaml").write_text(STREAM)
     stream = Stream.open(load_spec("tiny.yaml"), 0, cache=tiny_cache)
-    for experience in stream.experiences:  # as many digits as the default stream has
+    for experience in stream.tasks:  # as many digits as the default stream has
         for split, times in big.items():
             samples = experience.splits[split]
             experience.splits[split] = dataclasses.replace(

@@ -14,7 +14,8 @@ import pytest
 
 import pmn_cl
 from benchmarks.worlds.digit_scenes.world import DigitScenes
-from pmn_cl.config.stream import StreamSpec, find_stream, load_spec, shipped_streams
+from pmn_cl.config.spec import StreamSpec
+from pmn_cl.config.stream import find_stream, load_spec, shipped_streams
 from pmn_cl.errors import UserError
 from pmn_cl.registry import STRATEGIES
 

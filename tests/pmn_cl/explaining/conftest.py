@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.stream import Stream
-from pmn_cl.config.stream import StreamSpec
+from pmn_cl.config.spec import StreamSpec
 from pmn_cl.explaining.explainer import Explainer
 from pmn_cl.modules.runtime.network import ModuleNetwork
 from pmn_cl.results.result import write_result

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pmn_cl.cli.main import main
-from pmn_cl.config.stream import StreamSpec
+from pmn_cl.config.spec import StreamSpec
 from pmn_cl.human_eval.preparation import named_boxes
 from pmn_cl.human_eval.rounds import read_round
 from pmn_cl.results.result import write_result

@@ -16,8 +16,9 @@ from pmn_cl.runs import answers as answering
 from pmn_cl.runs.answers import LearnedRun
 from pmn_cl.cli.main import main
 from pmn_cl.results.result import read_results
-from pmn_cl.runs.plan import RunSpec, plan_runs
-from pmn_cl.config.stream import StreamSpec
+from pmn_cl.config.spec import RunSpec
+from pmn_cl.runs.plan import plan_runs
+from pmn_cl.config.spec import StreamSpec
 from pmn_cl.data.store import Store
 from pmn_cl.strategy.base import Strategy
 from pmn_cl.tasks.captions import words_to_text

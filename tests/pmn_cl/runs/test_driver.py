@@ -25,7 +25,8 @@ from pmn_cl.results.folder import RESULT
 from pmn_cl.results.result import Result, read_result, read_results
 from pmn_cl.results.folder import LEARNED
 from pmn_cl.runs.execute import make_strategy
-from pmn_cl.runs.plan import RunSpec, plan_runs
+from pmn_cl.config.spec import RunSpec
+from pmn_cl.runs.plan import plan_runs
 from pmn_cl.config.stream import load_spec
 
 RUN = [sys.executable, "-W", "ignore", "-m", "pmn_cl.cli.main", "run", str(TINY)]

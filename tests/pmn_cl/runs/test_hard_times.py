@@ -32,8 +32,10 @@ from pmn_cl.results.folder import JOURNAL
 from pmn_cl.runs.journal import Journal, read_journal
 from pmn_cl.results.folder import RESULT
 from pmn_cl.results.result import Result, read_result, write_result
-from pmn_cl.runs.plan import RunSpec, plan_runs
-from pmn_cl.config.stream import StreamSpec, load_spec
+from pmn_cl.config.spec import RunSpec
+from pmn_cl.runs.plan import plan_runs
+from pmn_cl.config.spec import StreamSpec
+from pmn_cl.config.stream import load_spec
 
 TROUBLED = """
 from pathlib import Path

@@ -17,7 +17,7 @@ from torch import nn
 
 from benchmarks.stream import Stream
 from pmn_cl import registry
-from pmn_cl.config.stream import StreamSpec
+from pmn_cl.config.spec import StreamSpec
 from pmn_cl.data.loader import Batches
 from pmn_cl.data.store import MappedArray
 from pmn_cl.errors import UserError

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from benchmarks.stream import Stream
 from pmn_cl import registry
-from pmn_cl.config.stream import StreamSpec
+from pmn_cl.config.spec import StreamSpec
 from pmn_cl.errors import UserError
 from pmn_cl.strategy.matching import Knob, match, matched_options, total_parameters, variant_options
 

@@ -11,8 +11,10 @@ from click.testing import CliRunner
 from made_prepared import ROWS, make_prepared
 
 from pmn_cl.cli.main import main
-from pmn_cl.config.stream import StreamSpec, find_stream, load_spec
-from pmn_cl.runs.plan import RunSpec, plan_runs
+from pmn_cl.config.spec import StreamSpec
+from pmn_cl.config.stream import find_stream, load_spec
+from pmn_cl.config.spec import RunSpec
+from pmn_cl.runs.plan import plan_runs
 from pmn_cl.studies import estimate as estimating
 from pmn_cl.studies.estimate import PUBLISHED, Outline, TaskEstimate, count_parameters, estimate
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from made_results import result
 
-from pmn_cl.config.stream import StreamSpec, find_stream, load_spec
+from pmn_cl.config.spec import StreamSpec
+from pmn_cl.config.stream import find_stream, load_spec
 from pmn_cl.errors import UserError
 from pmn_cl.results.low_data import VARIANT, gains
 from pmn_cl.results.paper import FRACTIONS

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from pmn_cl.config.stream import load_spec, shipped_streams, strategy_options
+from pmn_cl.config.stream import load_spec, shipped_streams
+from pmn_cl.config.names import strategy_options
 from pmn_cl.results.result import Result
 from pmn_cl.results.searches import TUNED, read_tuned, write_tuned
 from pmn_cl.studies.tuning import DEVELOPMENT_SEED, MOST_TRIALS, TRIALS, choose, trial_runs

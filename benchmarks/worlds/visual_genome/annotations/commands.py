@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from benchmarks.worlds.visual_genome.annotations.coco import CocoOptions, prepare_coco
 from benchmarks.worlds.visual_genome.annotations.genome.preparation import (
@@ -15,18 +14,17 @@ from pmn_cl.console import console, show_progress
 
 
 def genome_command(
-    source: Path, out: Path, vocab: Path | None, coco: tuple[Path, ...], **options: Any
+    source: Path, out: Path, vocab: Path | None, coco: tuple[Path, ...], options: GenomeOptions
 ) -> None:
     """Prepare Visual Genome and say what was made."""
-    chosen = GenomeOptions(**options)
-    prepare_genome(source, out, vocab, list(coco), chosen, show_progress, console().print)
+    prepare_genome(source, out, vocab, list(coco), options, show_progress, console().print)
 
 
-def vqa_command(source: Path, out: Path, glove: Path | None, **options: Any) -> None:
+def vqa_command(source: Path, out: Path, glove: Path | None, options: VqaOptions) -> None:
     """Prepare VQA 2.0 and say what was made."""
-    prepare_vqa(source, out, glove, VqaOptions(**options), show_progress, console().print)
+    prepare_vqa(source, out, glove, options, show_progress, console().print)
 
 
-def coco_command(source: Path, out: Path, glove: Path | None, **options: Any) -> None:
+def coco_command(source: Path, out: Path, glove: Path | None, options: CocoOptions) -> None:
     """Prepare COCO's captions and say what was made."""
-    prepare_coco(source, out, glove, CocoOptions(**options), show_progress, console().print)
+    prepare_coco(source, out, glove, options, show_progress, console().print)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -12,9 +11,9 @@ from benchmarks.worlds.visual_genome.features.request import Request
 from pmn_cl.console import show_progress
 
 
-def features_command(out: Path, **given: Any) -> None:
+def features_command(request: Request, out: Path) -> None:
     """Prepare features and say what was kept, what was not, and the digest."""
-    store = prepare_features(Request(**given), out, show_progress, click.echo)
+    store = prepare_features(request, out, show_progress, click.echo)
     for line in store.header["lines"]:
         click.echo(line)
     click.echo(f"{store.path}: {store.path.stat().st_size:,} bytes, digest {store.digest}")

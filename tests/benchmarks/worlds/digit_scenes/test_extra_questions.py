@@ -19,7 +19,8 @@ import pytest
 
 from benchmarks.stream import Stream
 from benchmarks.worlds.digit_scenes.extra_questions import extra_counts, extra_questions
-from pmn_cl.config.stream import StreamSpec, load_spec
+from pmn_cl.config.spec import StreamSpec
+from pmn_cl.config.stream import load_spec
 from pmn_cl.data.store import Store
 from pmn_cl.errors import UserError
 
@@ -274,9 +275,9 @@ def spec(**changes: Any) -> StreamSpec:
 
 
 def test_a_stream_that_asks_for_them_trains_on_both(cache: Path, columns: Columns) -> None:
-    plain = Stream.open(spec(tasks=["obj", "att", "vqa"]), 0, cache=cache).experiences[2].splits
+    plain = Stream.open(spec(tasks=["obj", "att", "vqa"]), 0, cache=cache).tasks[2].splits
     stream = Stream.open(spec(), 0, cache=cache)
-    both = stream.experiences[2].splits
+    both = stream.tasks[2].splits
     assert len(both["train"]) == 3000 + len(columns["scene"])
     for name, column in columns.items():
         expected = np.concatenate([plain["train"].columns[name], column])
@@ -297,7 +298,7 @@ def test_a_fraction_is_taken_of_both_and_of_the_own_as_without(
 ) -> None:
     tasks = [{"task": "vqa"}], [{"task": "vqa", "extra": "rel"}]
     plain, both = (
-        Stream.open(spec(tasks=t, fraction=10.0), 3, cache=cache).experiences[0].splits["train"]
+        Stream.open(spec(tasks=t, fraction=10.0), 3, cache=cache).tasks[0].splits["train"]
         for t in tasks
     )
     assert np.array_equal(plain.rows, both.rows)

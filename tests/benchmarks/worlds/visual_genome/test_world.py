@@ -11,7 +11,8 @@ from made_prepared import ROWS, make_prepared
 
 from benchmarks.stream import Stream
 from benchmarks.worlds.visual_genome.world import PreparedOptions, VisualGenome
-from pmn_cl.config.stream import StreamSpec, find_stream, load_spec
+from pmn_cl.config.spec import StreamSpec
+from pmn_cl.config.stream import find_stream, load_spec
 from pmn_cl.data.store import Store
 from pmn_cl.errors import UserError
 
@@ -66,14 +67,14 @@ def test_a_folder_that_is_not_there_is_told_with_the_first_step(
 def test_a_stream_needs_only_the_parts_of_its_tasks(tmp_path: Path) -> None:
     folder = make_prepared(tmp_path, without=("genome.h5", "coco.h5"))
     opened = stream_of(folder, ["cnt", "vqa"])
-    assert [len(e.splits["test"]) for e in opened.experiences] == [ROWS["test"]] * 2
+    assert [len(e.splits["test"]) for e in opened.tasks] == [ROWS["test"]] * 2
     with pytest.raises(UserError, match=r"coco\.h5: not prepared yet.*`pmn-bench prepare coco"):
         stream_of(folder, ["cap", "vqa"])
 
 
 def test_no_score_is_given_on_questions_without_answers(tmp_path: Path) -> None:
     opened = stream_of(make_prepared(tmp_path), ["vqa"])
-    assert list(opened.experiences[0].splits) == ["train", "val", "test"]
+    assert list(opened.tasks[0].splits) == ["train", "val", "test"]
     assert set(opened.as_avalanche().streams) == {"train", "val", "test"}
 
 
@@ -82,7 +83,7 @@ def test_extra_samples_come_behind_those_of_the_table(
     task: str, source: str, tmp_path: Path
 ) -> None:
     folder = make_prepared(tmp_path)
-    [experience] = stream_of(folder, [{"task": task, "extra": source}]).experiences
+    [experience] = stream_of(folder, [{"task": task, "extra": source}]).tasks
     columns, own = experience.splits["train"].columns, Store(folder / "vqa.h5")
     assert len(experience.splits["train"]) == ROWS["train"] + 5
     for name in ("scene", "question", "kind"):

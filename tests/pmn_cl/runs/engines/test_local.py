@@ -21,7 +21,8 @@ from pmn_cl.results.folder import JOURNAL
 from pmn_cl.runs.journal import read_journal
 from pmn_cl.results.folder import RESULT
 from pmn_cl.results.result import Result, read_result
-from pmn_cl.runs.plan import RunSpec, plan_runs
+from pmn_cl.config.spec import RunSpec
+from pmn_cl.runs.plan import plan_runs
 from pmn_cl.config.stream import load_spec
 from pmn_cl.runs.worker import Terms
 

@@ -29,7 +29,8 @@ from pmn_cl.runs.journal import read_journal
 from pmn_cl.results.folder import RESULT
 from pmn_cl.results.result import Result, read_results
 from pmn_cl.results.folder import LEARNED
-from pmn_cl.runs.plan import RunSpec, plan_runs
+from pmn_cl.config.spec import RunSpec
+from pmn_cl.runs.plan import plan_runs
 from pmn_cl.config.stream import load_spec
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")

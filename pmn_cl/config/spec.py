@@ -1,0 +1,146 @@
+"""A stream.yaml and the runs that it asks for, as typed data: their keys are named here alone.
+
+Plain data: nothing here knows whether a name stands for anything. A result keeps its ``RunSpec``
+whole, and must be readable without the code that made it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+SPLITS = ("test", "novel")  # that results are about
+
+Study = Literal["run", "ablate", "sweep", "tune"]
+
+
+_PERCENT: dict[str, JsonValue] = {"unit": "percent"}
+
+
+class _Spec(BaseModel):
+    """A part of a spec. What stands below its fields describes them in the schema of results."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        json_schema_serialization_defaults_required=True,
+    )
+
+
+class WorldSpec(_Spec):
+    """A world by its name, with options that its own class checks."""
+
+    name: str
+    """Of the world."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """As given."""
+
+
+class TaskSpec(_Spec):
+    """One experience of the stream: a task, what its module may call, how much data it has."""
+
+    task: str
+    """Its name."""
+    calls: list[str] | None = None
+    """The tasks whose modules its module may call, in order; null where it is not resolved yet."""
+    fraction: float | None = Field(None, ge=1, le=100, json_schema_extra=_PERCENT)
+    """Percent of its training samples; null: as the stream has it."""
+    extra: str | None = None
+    """A task whose training samples the world makes into more of this one."""
+
+
+class StrategySpec(_Spec):
+    """A way of learning the stream, with options that its own class checks."""
+
+    name: str
+    """Of the strategy."""
+    variant: str = ""
+    """A label that tells settings of one strategy apart, and nothing else."""
+    matched_to: str | None = None
+    """The strategy that it gets as many parameters as."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """As given: a default that is spelt out may mean something else."""
+
+    @property
+    def label(self) -> str:
+        """Return the name with the variant, as tables show it."""
+        return f"{self.name} ({self.variant})" if self.variant else self.name
+
+
+class StreamSpec(_Spec):
+    """What is learned: tasks on a world, and how much of their data and training."""
+
+    name: str = Field(min_length=1)
+    """Of the stream."""
+    world: WorldSpec
+    """Where its samples come from."""
+    tasks: list[TaskSpec] = Field(min_length=1)
+    """In the order in which they are learned."""
+    fraction: float = Field(100, ge=1, le=100, json_schema_extra=_PERCENT)
+    """Percent of the training samples, for tasks that do not say their own."""
+    budget: float = Field(100, gt=0, le=1000, json_schema_extra=_PERCENT)
+    """Percent of the usual training, for all tasks."""
+    threads: int = Field(1, ge=1, le=1024)
+    """Of torch in each run; another number gives other last digits."""
+
+
+class BenchmarkSpec(StreamSpec):
+    """A whole stream.yaml: the stream, and who learns it."""
+
+    strategies: list[StrategySpec] = Field(min_length=1)
+    """Each of which learns the stream."""
+    seeds: list[int] = Field(min_length=1)
+    """With each of which it does."""
+
+    @property
+    def stream(self) -> StreamSpec:
+        """Return the stream alone."""
+        return StreamSpec.model_construct(**{n: getattr(self, n) for n in StreamSpec.model_fields})
+
+    def plain(self, name: str) -> StrategySpec | None:
+        """Return what is said of a strategy that is no variant, if anything is."""
+        return next((s for s in self.strategies if s.name == name and not s.variant), None)
+
+
+class RunSpec(_Spec):
+    """One strategy with one seed on a stream, and all else that decides the result but the code."""
+
+    stream: StreamSpec
+    """What is learned."""
+    strategy: StrategySpec
+    """How it is learned."""
+    seed: int
+    """Of all randomness in the run."""
+    study: Study = "run"
+    """The command that asked for it."""
+    rung: str | None = None
+    """Of an ablation: which module, with what to call."""
+    matched: StrategySpec | None = None
+    """What the stream says of the strategy that this one is matched to."""
+    splits: list[str] = Field(default_factory=lambda: list(SPLITS))
+    """That it is evaluated on, as far as the world has them."""
+    evaluate_at_end: bool = False
+    """Whether it is evaluated after the whole stream alone."""
+    # A folder of modules that other runs have learned or will: it changes costs, but no score.
+    reuse: str | None = Field(default=None, exclude=True)
+
+    @property
+    def key(self) -> str:
+        """Return a name for the run that says what it is, and changes with all that matters."""
+        name = "-".join(filter(None, (self.strategy.name, self.strategy.variant)))
+        readable = re.sub(r"[^\w.]+", "-", name).strip("-")
+        return f"{readable}-seed{self.seed}-{self.digest[:8]}"
+
+    @property
+    def digest(self) -> str:
+        """Return a digest of all that decides the result, but for the code."""
+        # Without defaults, so that a field added later does not make old runs unknown.
+        plain = self.model_dump(exclude={"stream": {"name"}}, exclude_defaults=True)
+        return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,26 @@
+"""Which runs a stream asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pmn_cl.config.spec import BenchmarkSpec, RunSpec, StrategySpec
+
+
+def plan_runs(
+    spec: BenchmarkSpec, strategies: Sequence[str] = (), seeds: Sequence[int] = ()
+) -> list[RunSpec]:
+    """Return the runs of a stream, or those of some strategies and seeds."""
+    return [
+        RunSpec(
+            stream=spec.stream, strategy=strategy, seed=seed, matched=matched_spec(spec, strategy)
+        )
+        for strategy in spec.strategies
+        if not strategies or strategy.name in strategies
+        for seed in dict.fromkeys(seeds or spec.seeds)
+    ]
+
+
+def matched_spec(spec: BenchmarkSpec, strategy: StrategySpec) -> StrategySpec | None:
+    """Return what the stream says of the strategy that another is to be as large as."""
+    return None if strategy.matched_to is None else spec.plain(strategy.matched_to)
