@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.stream import Stream
 from benchmarks.worlds.digit_scenes.world import DigitOptions, DigitScenes
-from pmn_cl.config.spec import StreamSpec
+from pmn_cl.config.stream import parse_stream
 from pmn_cl.data.store import Store
 
 SMALL_SCENES = {"train": 300, "val": 50, "test": 250, "novel": 200}
@@ -45,7 +45,7 @@ def open_stream(cache: Path) -> Callable[..., dict[str, dict[str, Any]]]:
             "strategies": ["constant"],
             "seeds": [0],
         }
-        benchmark = Stream.open(StreamSpec.model_validate(given), 0, cache=cache).as_avalanche()
+        benchmark = Stream.open(parse_stream(given), 0, cache=cache).as_avalanche()
         return {
             split: {experience.task.name: experience for experience in experiences}
             for split, experiences in benchmark.streams.items()

@@ -20,6 +20,8 @@ from tempfile import TemporaryDirectory
 
 from timing import compare, report, seconds
 
+from pmn_cl.config.stream import parse_stream
+
 _FIELD = ("pmn", "hard_sharing", "pnn", "multinet", "parameter_matched", "independent")
 _STRATEGIES = (*_FIELD, "hard_sharing_joint", *(f"method{n}" for n in range(7, 20)))
 _WORLD = {"name": "digits", "scenes": {"train": 60, "val": 20, "test": 20, "novel": 20}}
@@ -34,13 +36,12 @@ _COMMANDS = {
 
 def real_record(place: Path) -> dict[str, object]:
     """Carry a run out, as short as can be, and return its record."""
-    from pmn_cl.config.spec import StreamSpec
     from pmn_cl.runs.plan import plan_runs
     from pmn_cl.runs.worker import finish
 
     tasks = ["obj", "att", "rel", "cap", "cnt", "vqa"]
     given = {"name": "many", "world": _WORLD, "tasks": tasks, "budget": 1}
-    spec = StreamSpec.model_validate({**given, "strategies": ["hard_sharing"], "seeds": [0]})
+    spec = parse_stream({**given, "strategies": ["hard_sharing"], "seeds": [0]})
     [run] = plan_runs(spec)
     (place / run.key).mkdir(parents=True)
     result = finish(run, place / run.key, place / "cache", "cpu", 60.0, lambda: False)

@@ -37,10 +37,13 @@ def settings() -> Iterator[dict[str, Any]]:
     for name in ("pmn", "independent"):
         for fraction in FRACTIONS:
             for seed in range(20):
-                swept = {"variant": "low-data", "fraction": fraction}
+                swept = {"variant": "low-data", "study": "sweep", "fraction": fraction}
                 yield {"strategy": name, "seed": seed, **swept}
     for rung in list(RUNGS)[:26]:
-        yield from ({"strategy": "pmn", "seed": n, "variant": rung} for n in range(10))
+        yield from (
+            {"strategy": "pmn", "seed": n, "variant": rung, "study": "ablate", "rung": rung}
+            for n in range(10)
+        )
 
 
 def write_all(record: dict[str, Any], out: Path) -> int:

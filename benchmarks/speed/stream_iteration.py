@@ -15,7 +15,7 @@ from timing import compare, report
 from torch import Tensor
 
 from benchmarks.stream import Stream
-from pmn_cl.config.spec import StreamSpec
+from pmn_cl.config.stream import parse_stream
 from pmn_cl.data.loader import Batches, BatchLoader, Scenes
 from pmn_cl.data.store import ENVIRONMENT
 
@@ -46,7 +46,7 @@ def by_hand(
 
 def main() -> bool:
     torch.set_num_threads(1)
-    stream = Stream.open(StreamSpec.model_validate(SPEC), 0)
+    stream = Stream.open(parse_stream(SPEC), 0)
     scenes = Scenes(stream.store, "train")
     shared = scenes.take(torch.arange(4000))
     reached = True

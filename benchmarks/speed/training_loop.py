@@ -16,7 +16,7 @@ from torch import nn
 
 from benchmarks.stream import Stream
 from pmn_cl import registry
-from pmn_cl.config.spec import StreamSpec
+from pmn_cl.config.stream import parse_stream
 from pmn_cl.data.loader import BatchLoader
 
 _EPOCHS = 5  # so that setting a task up, which is done once, weighs little
@@ -41,7 +41,7 @@ def main(cache: Path) -> bool:
     torch.set_num_threads(1)
     world = {"name": "digits", "scenes": {"train": 3200, "val": 10, "test": 10, "novel": 10}}
     spec = {"name": "speed", "world": world, "tasks": ["att"], "strategies": ["pmn"], "seeds": [0]}
-    benchmark = Stream.open(StreamSpec.model_validate(spec), 0, cache=cache).as_avalanche()
+    benchmark = Stream.open(parse_stream(spec), 0, cache=cache).as_avalanche()
     [experience] = benchmark.streams["train"]
     pmn = registry.load(registry.STRATEGIES["pmn"])
     options = pmn.Options.model_validate({"training": {"att": _SETTINGS}})

@@ -45,6 +45,8 @@ def problems_of(error: ValidationError, model: type[BaseModel], above: Loc) -> l
             message = str(item["ctx"]["error"])
         else:
             expected = _EXPECTED.get(kind) or _limits(model, loc)
+            if loc[-1:] == ("name",) and str(loc[0]) in _NAMES:
+                expected = _NAMES[str(loc[0])]
             if not above and expected == "a mapping":  # of the stream itself: a name will do
                 expected = "a name or a mapping"
             expected = expected or item["msg"].removeprefix("Input should be ")

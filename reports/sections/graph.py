@@ -40,7 +40,10 @@ def graph(found: Gathered) -> Section:
 
 def call_lists(result: Result) -> dict[str, list[str]]:
     """Return what each module of a run may call, as its record has it."""
-    return {item.task: list(item.calls or ()) for item in result.run.stream.tasks}
+    found: dict[str, list[str]] = {}
+    for item in result.run.stream.tasks:
+        found[item.task] = [name for name in item.calls or () if name in found]
+    return found
 
 
 def _levels(calls: Mapping[str, Sequence[str]]) -> dict[str, int]:

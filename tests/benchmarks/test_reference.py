@@ -69,8 +69,7 @@ def test_a_part_that_is_run_again_agrees(
     name: str, results: list[Result], world: Path, tmp_path: Path
 ) -> None:
     [recorded] = [r for r in results if r.name == name and r.seed == 0]
-    run = run_of(REFERENCE / recorded.key, recorded)
-    assert run.key == recorded.key
+    run = runnable(REFERENCE / recorded.key, recorded)
     (tmp_path / run.key).mkdir()
     again = finish(run, tmp_path / run.key, world, "cpu", 60.0, lambda: False)
     assert again.status == "completed", again.error

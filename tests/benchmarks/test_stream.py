@@ -13,13 +13,16 @@ from click.testing import CliRunner
 from benchmarks.overview import constant_scores
 from benchmarks.stream import Stream
 from pmn_cl.cli.main import main
-from pmn_cl.config.spec import StreamSpec
+from pmn_cl.config.spec import StreamSpec, TaskSpec, WorldSpec
 from pmn_cl.config.stream import find_stream, load_spec
 from pmn_cl.tasks.counts import CountTask
 from pmn_cl.tasks.objects import ObjectTask
 
 PLUGIN = Path(__file__).parent.parent / "plugin" / "parity.yaml"
-SMALL = {"name": "digits", "scenes": {"train": 300, "val": 50, "test": 250, "novel": 200}}
+SMALL = WorldSpec(
+    name="digits",
+    options={"scenes": {"train": 300, "val": 50, "test": 250, "novel": 200}},
+)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +52,7 @@ def test_the_default_stream_is_the_papers(stream: Stream) -> None:
 def test_without_a_call_list_the_papers_is_taken_as_far_as_it_was_learned(
     spec: StreamSpec, cache: Path
 ) -> None:
-    tasks = StreamSpec.model_validate({**spec.model_dump(), "tasks": ["obj", "rel", "vqa"]}).tasks
+    tasks = [TaskSpec(task=name, fraction=None) for name in ("obj", "rel", "vqa")]
     stream = Stream.open(spec.model_copy(update={"tasks": tasks}), 0, cache=cache)
     assert [e.calls for e in stream.tasks] == [(), ("obj",), ("rel", "obj")]
 
@@ -57,9 +60,8 @@ def test_without_a_call_list_the_papers_is_taken_as_far_as_it_was_learned(
 def test_a_fraction_limits_training_alone_and_depends_on_the_seed(
     spec: StreamSpec, cache: Path
 ) -> None:
-    tasks = [{"task": "obj"}, {"task": "vqa", "fraction": 5.0}]
-    dumped = {**spec.model_dump(), "tasks": tasks, "fraction": 50.0}
-    fifth = StreamSpec.model_validate(dumped)
+    tasks = [TaskSpec(task="obj", fraction=None), TaskSpec(task="vqa", fraction=5.0)]
+    fifth = spec.model_copy(update={"tasks": tasks, "fraction": 50.0})
     first, again, other = (Stream.open(fifth, seed, cache=cache) for seed in (0, 0, 1))
     sizes = [{s: len(v) for s, v in e.splits.items()} for e in first.tasks]
     assert sizes == [

@@ -23,6 +23,7 @@ NASTY = {
     "right to left": "שלום עולם",
     "formula": "=1+1",
 }
+SWEPT = {"variant": "low-data", "study": "sweep"}
 _GATES = {"Ω": 0.6, "rel": 0.4, "cnt": 0.1}
 
 
@@ -53,10 +54,8 @@ def made(strategy: str, seed: int, level: float, lost: float = 0.0, **changes: A
         "secondary": secondary,
         "curves": dict.fromkeys(tasks, epochs),
         "samples": {"train": [100] * count, "test": [50] * count},
-        "spec": {
-            "world": {"name": "digits", "seed": 0},
-            "tasks": [{"task": task, "calls": CALLS.get(task)} for task in tasks],
-        },
+        "world": {"name": "digits", "options": {"seed": 0}},
+        "calls": {task: CALLS.get(task, []) for task in tasks},
         "versions": {"python": "3.11.7", "torch": "2.13.0"},
         "revision": "0355a14",
     }
@@ -78,7 +77,15 @@ def plain() -> list[Result]:
 def swept() -> list[Result]:
     """Return a sweep in which PMN gains 0.02 with 25% of the data and 0.01 with all of it."""
     return [
-        made(name, seed, level, variant="low-data", fraction=fraction, tasks=["obj", "vqa"])
+        made(
+            name,
+            seed,
+            level,
+            variant="low-data",
+            study="sweep",
+            fraction=fraction,
+            tasks=["obj", "vqa"],
+        )
         for seed in SEEDS
         for fraction, gain in ((25.0, 0.02), (100.0, 0.01))
         for name, level in (("pmn", 0.3 + gain), ("independent", 0.3))
@@ -88,10 +95,15 @@ def swept() -> list[Result]:
 def ablated() -> list[Result]:
     """Return the first rungs of M_vqa, each 0.05 above the one below."""
     return [
-        made("pmn", seed, 0.2 + 0.05 * n, variant=f"M_vqa{n}", tasks=["obj", "vqa"])
+        made("pmn", seed, 0.2 + 0.05 * n, **rung(f"M_vqa{n}"), tasks=["obj", "vqa"])
         for seed in SEEDS
         for n in range(3)
     ]
+
+
+def rung(name: str) -> dict[str, str]:
+    """Return what a run of an ablation says of itself."""
+    return {"variant": name, "study": "ablate", "rung": name}
 
 
 def trouble() -> list[Result]:

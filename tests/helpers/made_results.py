@@ -4,16 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
+from pmn_cl.config.spec import RunSpec
 from pmn_cl.results.result import Result
 
 TASKS = ["a", "b"]
+_STREAM = ("fraction", "budget", "threads")
+_RUN = ("seed", "study", "rung", "splits", "evaluate_at_end", "matched")
+
+
+def run_spec(strategy: str = "pmn", **given: Any) -> RunSpec:
+    """Return a run of two tasks, with what is given of it, of its stream or its strategy."""
+    tasks = given.get("calls", {task: [] for task in given.get("tasks", TASKS)})
+    stream = {
+        "name": given.get("stream", "s"),
+        "world": given.get("world", {"name": "digits"}),
+        "tasks": [{"task": task, "calls": calls} for task, calls in tasks.items()]
+        or [{"task": "a", "calls": []}],
+        **{name: given[name] for name in _STREAM if name in given},
+    }
+    own = {"name": strategy, "variant": given.get("variant", "")}
+    own["options"] = given.get("as_given", given.get("options", {}))
+    run = {name: given[name] for name in _RUN if name in given}
+    return RunSpec.model_validate({"stream": stream, "strategy": own, "seed": 0, **run})
 
 
 def result(strategy: str, seed: int, matrix: list[list[float | None]], **changes: Any) -> Result:
+    """Return a result; changes are of the record, of its run, its stream or its strategy."""
     count = len(matrix)
     given: dict[str, Any] = {
-        **{"key": f"{strategy}-{seed}", "status": "completed", "stream": "s", "strategy": strategy},
-        **{"variant": "", "seed": seed, "fraction": 100, "budget": 100, "threads": 1, "spec": {}},
+        **{"key": f"{strategy}-{seed}", "status": "completed"},
         **{"options": {}, "tasks": TASKS, "metrics": ["m", "m"], "scores": {"test": matrix}},
         **{"secondary": {}, "constant": {"test": [0.2, 0.1]}, "samples": {}, "validation": {}},
         **{"parameters": {"total": [7] * count, "trainable": [7] * count}, "weights": []},
@@ -32,7 +51,23 @@ def result(strategy: str, seed: int, matrix: list[list[float | None]], **changes
         ]
         * count,
     }
-    return Result.model_validate({**given, **changes})
+    record = {name: value for name, value in changes.items() if name in Result.model_fields}
+    run = run_spec(**{"seed": seed, **changes, "strategy": changes.get("strategy", strategy)})
+    return Result.model_validate({**given, "run": run, **record})
+
+
+def changed(one: Result, **changes: Any) -> Result:
+    """Return a result with other values, of the record, its run, its stream or its strategy."""
+    stream = {name: changes[name] for name in _STREAM if name in changes}
+    if "stream" in changes:
+        stream["name"] = changes["stream"]
+    run: dict[str, Any] = {name: changes[name] for name in _RUN if name in changes}
+    run["stream"] = one.run.stream.model_copy(update=stream)
+    own = {"name": "strategy", "variant": "variant", "options": "as_given"}
+    strategy = {name: changes[given] for name, given in own.items() if given in changes}
+    run["strategy"] = one.run.strategy.model_copy(update=strategy)
+    record = {name: value for name, value in changes.items() if name in Result.model_fields}
+    return one.model_copy(update={"run": one.run.model_copy(update=run), **record})
 
 
 def learned(strategy: str, seed: int, first: float, last: float, second: float) -> Result:

@@ -105,7 +105,8 @@ def test_text_from_data_is_shown_as_text(name: str) -> None:
         data=name,
         versions={name: name},
         options={name: name},
-        spec={"world": {name: name}, "tasks": [name, {"task": "vqa", "calls": [name]}]},
+        world={"name": name, "options": {name: name}},
+        calls={name: [], "vqa": [name]},
         curves={name: [{"step": 1, "loss": 1.0, "score": 0.5}]},
         secondary={"test": [{}, {"vqa": {name: 0.5, f"gate {name}": 0.5}}]},
     )
@@ -147,7 +148,7 @@ def test_no_part_of_a_folder_is_too_odd(chosen: set[int], seed: int) -> None:
     for place, result in enumerate(some):
         if chance.random() < 0.3:
             empty = chance.choice(
-                ["scores", "secondary", "constant", "samples", "curves", "versions", "spec"]
+                ["scores", "secondary", "constant", "samples", "curves", "versions"]
             )
             some[place] = result.model_copy(update={empty: {}})
         elif chance.random() < 0.2:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from made_folder import TASKS, ablated, made, measured, plain, swept, trouble
+from made_folder import TASKS, ablated, made, measured, plain, rung, swept, trouble
 
 from reports.blocks import Block, Commands, Figure, Missing, Section, Table, Text
 from reports.folder import Gathered
@@ -142,7 +142,7 @@ def test_the_ladder_stands_beside_the_papers() -> None:
 
 
 def test_both_of_the_papers_numbers_for_relations_are_shown() -> None:
-    rels = [made("pmn", 0, 0.3 + n / 10, variant=f"M_rel{n}", tasks=["rel"]) for n in range(2)]
+    rels = [made("pmn", 0, 0.3 + n / 10, **rung(f"M_rel{n}"), tasks=["rel"]) for n in range(2)]
     [figure] = figures(ladder(Gathered(HERE, rels)))
     assert row(figure.data, "M_rel1")[-2:] == ["53.4, 57.8", "+2.40, +1.90"]
     assert figure.panels[1].body.count('class="hollow') == 2
@@ -245,10 +245,10 @@ def test_the_graph_has_the_call_lists_and_their_levels() -> None:
     assert panel.body.count('class="terminal"') == 2
 
 
-def test_call_lists_that_a_stream_does_not_say_are_the_papers() -> None:
-    spec = {"tasks": ["obj", {"task": "rel", "calls": None}, {"task": "cnt", "calls": []}]}
-    assert call_lists(made("pmn", 0, 0.5, spec=spec)) == {"obj": [], "rel": ["obj"], "cnt": []}
-    assert call_lists(made("pmn", 0, 0.5, spec={"tasks": 3})) == {}
+def test_call_lists_are_those_of_the_record_as_far_as_their_tasks_are_there() -> None:
+    calls = {"obj": [], "rel": ["obj", "att"], "cnt": []}
+    found = call_lists(made("pmn", 0, 0.5, tasks=list(calls), calls=calls))
+    assert found == {"obj": [], "rel": ["obj"], "cnt": []}
 
 
 def test_the_card_has_digests_versions_seeds_and_fairness() -> None:

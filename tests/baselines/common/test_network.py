@@ -16,7 +16,7 @@ from baselines.hard_sharing import HardSharing
 from baselines.multinet import Multinet
 from baselines.pnn import ProgressiveColumns
 from benchmarks.stream import Stream
-from pmn_cl.config.spec import StreamSpec
+from pmn_cl.config.stream import parse_stream
 from pmn_cl.modules.layers import QuestionEncoder
 from pmn_cl.modules.sizes import SIZES
 
@@ -31,7 +31,7 @@ def experiences(folder: Path, vectors: int) -> dict[str, Any]:
         "world": {"name": "visual_genome", "path": str(make_prepared(folder, vectors=vectors))},
         **{"strategies": ["constant"], "seeds": [0]},
     }
-    benchmark = Stream.open(StreamSpec.model_validate(given), 0).as_avalanche()
+    benchmark = Stream.open(parse_stream(given), 0).as_avalanche()
     return {experience.task.name: experience for experience in benchmark.streams["train"]}
 
 

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_results import result
+from made_results import changed, result
 
 from pmn_cl.claims.claims import CLAIMS
 from pmn_cl.claims.evidence import Evidence, Grades, Measure, best_middle
@@ -81,7 +81,7 @@ def made(
     some = [_one(name, seed, splits) for name in names for seed in seeds]
     joint = result("hard_sharing_joint", 0, [[1.0] * 6], **_shape(STREAM))
     both = {"scores": {split: [[1.0] * 6] for split in splits}}
-    return some + [joint.model_copy(update={"seed": seed, **both}) for seed in seeds]
+    return some + [changed(joint, seed=seed, **both) for seed in seeds]
 
 
 def _shape(tasks: Sequence[str]) -> dict[str, Any]:
@@ -95,11 +95,12 @@ def _one(name: str, seed: int, splits: Mapping[str, Mapping[str, float]]) -> Res
     strategy, tasks = whole, STREAM
     if name.startswith("M_"):
         strategy = "parameter_matched" if name.endswith("matched") else "pmn"
-        changes["variant"] = name
+        changes |= {"variant": name, "study": "ablate", "rung": name}
         tasks = ["cnt", "vqa"] if "fine-tuned" in name else ["obj", name[2:5]]
         changes["options"] = {"finetune": ["cnt"]} if "fine-tuned" in name else {}
     elif "@" in name:
-        changes["variant"], tasks = "low-data", ["obj", "vqa"]
+        changes |= {"variant": "low-data", "study": "sweep"}
+        tasks = ["obj", "vqa"]
     scores, secondary = {}, {}
     for split, values in splits.items():
         last: list[float | None] = []

@@ -14,7 +14,8 @@ import pytest
 
 import pmn_cl
 from benchmarks.worlds.digit_scenes.world import DigitScenes
-from pmn_cl.config.spec import StreamSpec
+from pmn_cl.config.names import make_world, world_class
+from pmn_cl.config.spec import StreamSpec, WorldSpec
 from pmn_cl.config.stream import find_stream, load_spec, shipped_streams
 from pmn_cl.errors import UserError
 from pmn_cl.registry import STRATEGIES
@@ -425,28 +426,28 @@ def test_shipped_stream_says_what_the_paper_says() -> None:
     spec = load_spec(shipped_streams()["stream.yaml"])
     assert spec.name == "digits" and spec.seeds == [0] and spec.fraction == 100
     assert {item.task: item.calls for item in spec.tasks} == {
-        "obj": None,
-        "att": None,
+        "obj": [],
+        "att": [],
         "rel": ["obj", "att"],
         "cap": ["obj", "att"],
         "cnt": ["obj", "att", "rel"],
         "vqa": ["rel", "obj", "att", "cnt", "cap"],
     }
-    world = spec.make_world()
+    world = make_world(spec.world)
     assert isinstance(world, DigitScenes)
     assert world.options.scenes.train == 10_000 and world.options.seed == 0
 
 
 def test_shortest_file() -> None:
     spec = load("{name: a, world: digits, tasks: [obj], strategies: [constant], seeds: [3]}")
-    assert spec.world == {"name": "digits"} and spec.world_class() is DigitScenes
+    assert spec.world == WorldSpec(name="digits") and world_class(spec.world) is DigitScenes
     assert spec.fraction == 100
     [task] = spec.tasks
-    assert (task.task, task.calls, task.fraction) == ("obj", None, None)
+    assert (task.task, task.calls, task.fraction) == ("obj", [], None)
 
 
 def test_options_reach_the_world() -> None:
-    world = load(edited("noise: 0.1", "noise: 5e-4")).make_world()
+    world = make_world(load(edited("noise: 0.1", "noise: 5e-4")).world)
     assert isinstance(world, DigitScenes)
     assert world.options.noise == 0.0005 and world.options.scenes.train == 8
     assert world.options.scenes.test == 2_000  # not given
@@ -513,7 +514,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from pmn_cl.tasks.base import RelationTask
+from pmn_cl.tasks.relations import RelationTask
 from pmn_cl.data.world import World, WorldOptions
 
 
@@ -563,7 +564,7 @@ def test_world_and_task_of_somebody_else() -> None:
             "[obj, {task: 'my_rooms:Near', calls: [obj]}, {task: vqa, calls: [near, obj]}]",
         )
     )
-    world = spec.make_world()
+    world = make_world(spec.world)
     assert world.name == "rooms" and world.options.model_dump()["walls"] == 6
     assert spec.tasks[1].task == "my_rooms:Near" and spec.tasks[2].calls == ["near", "obj"]
 
@@ -572,7 +573,7 @@ def test_plug_in_in_a_package() -> None:
     text = with_plug_in("'my_package.inner.rooms:Rooms'")
     Path("my_package/inner").mkdir(parents=True)
     Path("my_rooms.py").rename("my_package/inner/rooms.py")
-    assert load(text).world_class().summary == "empty rooms"
+    assert world_class(load(text).world).summary == "empty rooms"
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,7 @@ import torch
 from pmn_cl.data.loader import Batches, BatchLoader, Scenes
 from pmn_cl.data.samples import Samples
 from pmn_cl.data.store import Store
-from pmn_cl.tasks.base import AnswerTask
+from pmn_cl.tasks.answers import AnswerTask
 
 torch.set_num_threads(1)
 store = Store(Path({str(digits.path)!r}))
@@ -244,7 +244,7 @@ half_way = iter(BatchLoader(batches, 20))
 next(half_way)
 print("done")
 """
-    here = Path(__file__).parents[2]
+    here = Path(__file__).parents[3]
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=here)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "done\n", "")
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from benchmarks.stream import Stream
 from pmn_cl.config.spec import StreamSpec
+from pmn_cl.config.stream import parse_stream
 from pmn_cl.explaining.explainer import Explainer
 from pmn_cl.modules.runtime.network import ModuleNetwork
 from pmn_cl.results.result import write_result
@@ -31,7 +32,7 @@ CALLS = [
 
 def tiny(strategies: list[Any]) -> StreamSpec:
     scenes = {"train": 60, "val": 20, "test": 60, "novel": 20}
-    return StreamSpec.model_validate(
+    return parse_stream(
         {
             **{"name": "tiny", "world": {"name": "digits", "scenes": scenes}, "tasks": CALLS},
             **{"budget": 2, "strategies": strategies, "seeds": [0]},

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pmn_cl.cli.main import main
-from pmn_cl.config.spec import StreamSpec
+from pmn_cl.config.stream import parse_stream
 from pmn_cl.human_eval.preparation import named_boxes
 from pmn_cl.human_eval.rounds import read_round
 from pmn_cl.results.result import write_result
@@ -24,7 +24,7 @@ def runs(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs")
     scenes = {"train": 40, "val": 10, "test": 40, "novel": 10}
     rel = {"task": "rel", "calls": ["obj", "att"]}
-    spec = StreamSpec.model_validate(
+    spec = parse_stream(
         {
             **{"name": "tiny", "world": {"name": "digits", "scenes": scenes}, "budget": 1},
             **{"tasks": ["obj", "att", rel, {"task": "vqa", "calls": ["rel", "obj", "att"]}]},

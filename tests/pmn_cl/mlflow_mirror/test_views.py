@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from urllib.parse import parse_qs, unquote
 
-from made_results import FIELD, learned
+from made_results import FIELD, changed, learned
 
 from pmn_cl.mlflow_mirror.views import LOW_DATA, MEANS, links, saved_views
 
@@ -17,8 +17,8 @@ def test_groups_follow_what_differs() -> None:
 
     assert groups(FIELD) == ["strategy"]
     other = learned("pmn", 0, 1, 1, 1)
-    assert groups([*FIELD, other.model_copy(update={"variant": "x"})]) == ["strategy", "variant"]
-    assert groups([*FIELD, other.model_copy(update={"fraction": 10})]) == ["strategy", "fraction"]
+    assert groups([*FIELD, changed(other, variant="x")]) == ["strategy", "variant"]
+    assert groups([*FIELD, changed(other, fraction=10.0)]) == ["strategy", "fraction"]
 
 
 def test_the_low_data_curve_has_a_line_for_each_strategy() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 
 import pytest
-from made_results import FIELD, learned, result
+from made_results import FIELD, changed, learned, result
 
 from pmn_cl.errors import UserError
 from pmn_cl.results.compare import as_csv, as_latex, as_markdown, columns, compare, note, rows
@@ -64,13 +64,13 @@ def test_runs_with_other_settings_are_no_further_seeds() -> None:
     again = learned("pmn", 0, 0.9, 0.9, 0.9)
     for other in (
         again,  # the same seed twice
-        again.model_copy(update={"seed": 5, "options": {"lr_scale": 3.0}}),
-        again.model_copy(update={"seed": 5, "budget": 10.0}),
+        changed(again, seed=5, options={"lr_scale": 3.0}),
+        changed(again, seed=5, budget=10.0),
     ):
         with pytest.raises(UserError, match="'pmn' was run with several settings"):
             compare([*FIELD, other])
     with pytest.raises(UserError, match="different fractions or budgets"):
-        compare([*FIELD, learned("new", 0, 1, 1, 1).model_copy(update={"fraction": 10.0})])
+        compare([*FIELD, changed(learned("new", 0, 1, 1, 1), fraction=10.0)])
 
 
 def test_every_form_has_the_same_cells() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from click.testing import Result as Done
-from made_results import learned
+from made_results import result
 from tiny_streams import TINY
 
 from pmn_cl.cli.main import main
@@ -23,19 +23,22 @@ MADE: dict[str, Any] = {
     "versions": {"torch": "2.0", "numpy": "2", "avalanche-lib": "1", "python": "3.11.1"},
     "revision": "abc",
     "device": "cpu",
-    "spec": {"tasks": [{"task": "a", "calls": None}, {"task": "b", "calls": ["a"]}]},
     "weights": ["x", "y"],
 }
 
 
+MATRIX: list[list[float | None]] = [[0.5, None], [0.5, 0.5]]
+
+
 def made(seed: int, strategy: str = "pmn", **changes: Any) -> Result:
-    return learned(strategy, seed, 0.5, 0.5, 0.5).model_copy(update={**MADE, **changes})
+    calls = changes.pop("calls", {"a": [], "b": ["a"]})
+    return result(strategy, seed, MATRIX, calls=calls, **{**MADE, **changes})
 
 
 def put(out: Path, *results: Result) -> Path:
-    for result in results:
-        (out / result.key).mkdir(parents=True)
-        write_result(result, out / result.key)
+    for one in results:
+        (out / one.key).mkdir(parents=True)
+        write_result(one, out / one.key)
     return out
 
 
@@ -104,12 +107,12 @@ def test_what_belongs_together_is_joined(a: Path, tmp_path: Path) -> None:
         ({"threads": 2}, "other threads: 1 in {a}, 2 in {b}"),
         ({"device": "cuda"}, "other devices: cpu in {a}, cuda in {b}"),
         (
-            {"spec": {"tasks": [{"task": "a", "calls": None}, {"task": "b", "calls": []}]}},
-            "other tasks: a, b(a) in {a}, a, b() in {b}",
+            {"calls": {"a": [], "b": []}},
+            "other tasks: a(), b(a) in {a}, a(), b() in {b}",
         ),
         (
-            {"spec": {"tasks": [{"task": "a"}]}, "tasks": ["a"]},
-            "other tasks: a, b(a) in {a}, a in {b}",
+            {"calls": {"a": []}, "tasks": ["a"]},
+            "other tasks: a(), b(a) in {a}, a() in {b}",
         ),
         (
             {"options": {"lr_scale": 3.0}},
@@ -161,11 +164,11 @@ def test_other_tasks_packages_and_code_are_taken_on_request_and_it_is_said(
 ) -> None:
     b = put(tmp_path / "b", made(1, versions={**MADE["versions"], "torch": "2.1"}))
     c = put(tmp_path / "c", made(2, revision="def+"))
-    d = put(tmp_path / "d", made(3, variant="part", spec={}, stream="t"))
+    d = put(tmp_path / "d", made(3, variant="part", calls={"a": []}, stream="t"))
     done = merge(tmp_path / "out0", a, d, "--allow-tasks")
     assert done.exit_code == 0
     assert f"taken all the same: other streams: s in {a}, t in {d}" in done.stdout
-    assert f"taken all the same: other tasks: a, b(a) in {a}, a, b in {d}" in done.stdout
+    assert f"taken all the same: other tasks: a(), b(a) in {a}, a() in {d}" in done.stdout
     done = merge(tmp_path / "out", a, b, "--allow-versions")
     assert done.exit_code == 0
     assert f"taken all the same: other versions of torch: 2.0 in {a}/pmn-0, 2.1" in done.stdout

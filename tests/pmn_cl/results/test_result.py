@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator, ValidationError
+from made_results import result as made_result
 from tiny_streams import tiny_stream
 
 from pmn_cl.cli.main import main
 from pmn_cl.config.stream import load_spec
 from pmn_cl.errors import UserError
+from pmn_cl.results.filter import ResultFilter
 from pmn_cl.results.folder import RESULT
 from pmn_cl.results.result import (
     SCHEMA,
@@ -34,19 +36,9 @@ from pmn_cl.runs.plan import plan_runs
 def result(**changes: Any) -> Result:
     given: dict[str, Any] = {
         "key": "pmn-seed0-abc",
-        "status": "completed",
-        "stream": "tiny",
-        "strategy": "pmn",
-        "variant": "",
-        "seed": 0,
-        "fraction": 100.0,
-        "budget": 100.0,
-        "threads": 1,
         "options": {"size": "small"},
-        "spec": {"world": {"name": "digits"}},
         "tasks": ["a", "b", "c"],
         "metrics": ["accuracy"] * 3,
-        "scores": {"test": [[0.9, None, None], [0.6, 0.8, None], [0.5, 0.8, 0.7]]},
         "secondary": {"test": []},
         "constant": {"test": [0.1, 0.2, 0.3]},
         "samples": {"test": [10, 20, 30]},
@@ -54,13 +46,12 @@ def result(**changes: Any) -> Result:
         "parameters": {"total": [1, 2, 3], "trainable": [1, 1, 1]},
         "costs": [],
         "weights": ["x", "y", "z"],
-        "data": "digest",
         "versions": {"torch": "2"},
-        "revision": None,
-        "started": "2026-01-01T00:00:00+00:00",
         "seconds": 1.5,
     }
-    return Result.model_validate({**given, **changes})
+    matrix = [[0.9, None, None], [0.6, 0.8, None], [0.5, 0.8, 0.7]]
+    who = {"strategy": "pmn", "seed": 0}
+    return made_result(matrix=matrix, **{**who, **given, **changes})
 
 
 def put(written: Result, out: Path) -> Path:
@@ -145,7 +136,7 @@ def test_a_folder_gives_its_results_by_key_and_leaves_earlier_ones_out(tmp_path:
 def test_an_older_record_says_nothing_of_what_was_not_kept_then(tmp_path: Path) -> None:
     path = put(result(), tmp_path)
     found = json.loads(path.read_text("utf-8"))
-    assert found.pop("asked", 1) is None and found.pop("device", 1) is None
+    assert found.pop("incomplete", 1) is None and found.pop("device", 1) is None
     path.write_text(json.dumps(found), "utf-8")
     assert read_result(path) == result()
 
@@ -171,22 +162,47 @@ def several() -> list[Result]:
     ("asked", "keys"),
     [
         ({}, "abcd"),
-        ({"strategies": ["pmn"]}, "abc"),
-        ({"strategies": ["pmn (equal gates)", "pnn"]}, "cd"),
-        ({"seeds": [1]}, "bd"),
-        ({"seeds": [0, 1], "fractions": [100]}, "acd"),
-        ({"statuses": ["failed", "running"]}, "c"),
-        ({"strategies": ["pmn"], "seeds": [1], "statuses": ["completed"]}, "b"),
-        ({"seeds": [7]}, ""),
+        ({"strategies": ("pmn",)}, "abc"),
+        (
+            {
+                "strategies": (
+                    "pmn (equal gates)",
+                    "pnn",
+                )
+            },
+            "cd",
+        ),
+        ({"seeds": (1,)}, "bd"),
+        (
+            {
+                "seeds": (
+                    0,
+                    1,
+                ),
+                "fractions": (100,),
+            },
+            "acd",
+        ),
+        (
+            {
+                "statuses": (
+                    "failed",
+                    "running",
+                )
+            },
+            "c",
+        ),
+        ({"strategies": ("pmn",), "seeds": (1,), "statuses": ("completed",)}, "b"),
+        ({"seeds": (7,)}, ""),
     ],
 )
 def test_some_results_are_chosen(asked: dict[str, Any], keys: str) -> None:
-    assert "".join(found.key for found in chosen(several(), **asked)) == keys
+    assert "".join(found.key for found in chosen(several(), ResultFilter(**asked))) == keys
 
 
 def test_an_unknown_strategy_cannot_be_chosen() -> None:
     with pytest.raises(UserError, match=r"no results of 'pmm', only of pmn, .*mean 'pmn'"):
-        chosen(several(), strategies=["pmm"])
+        chosen(several(), ResultFilter(strategies=("pmm",)))
 
 
 def test_commands_take_some_of_the_results(tmp_path: Path) -> None:
@@ -275,17 +291,17 @@ def test_real_results_keep_to_the_schema(status: str, real: dict[str, Any]) -> N
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(lambda r: r.pop("seed"), id="missing"),
+        pytest.param(lambda r: r["run"].pop("seed"), id="missing"),
         pytest.param(lambda r: r.pop("version"), id="missing version"),
-        pytest.param(lambda r: r.update(seed="0"), id="type"),
+        pytest.param(lambda r: r["run"].update(seed="0"), id="type"),
         pytest.param(lambda r: r["scores"]["test"][0].append("0.5"), id="type deep inside"),
         pytest.param(lambda r: r["costs"][0].pop("cpu_seconds"), id="missing deep inside"),
         pytest.param(lambda r: r.update(remark="fine"), id="unknown"),
         pytest.param(lambda r: r["error"].update(remark="fine"), id="unknown deep inside"),
-        pytest.param(lambda r: r["asked"].pop("matched"), id="not all that was asked"),
+        pytest.param(lambda r: r["run"]["strategy"].pop("name"), id="not all that was asked"),
         pytest.param(lambda r: r.update(status="fine"), id="status"),
         pytest.param(lambda r: r["parameters"].update(frozen=[1]), id="key"),
-        pytest.param(lambda r: r.update(version=2), id="version"),
+        pytest.param(lambda r: r.update(version=3), id="version"),
     ],
 )
 def test_what_the_schema_refuses_is_refused_by_us_too(

@@ -12,17 +12,18 @@ import torch
 from click.testing import CliRunner, Result
 from made_prepared import make_prepared
 
+from pmn_cl.cli.main import main
+from pmn_cl.config.names import make_world
+from pmn_cl.config.spec import RunSpec, StreamSpec
+from pmn_cl.config.stream import parse_stream
+from pmn_cl.data.store import Store
+from pmn_cl.results.result import read_results
 from pmn_cl.runs import answers as answering
 from pmn_cl.runs.answers import LearnedRun
-from pmn_cl.cli.main import main
-from pmn_cl.results.result import read_results
-from pmn_cl.config.spec import RunSpec
 from pmn_cl.runs.plan import plan_runs
-from pmn_cl.config.spec import StreamSpec
-from pmn_cl.data.store import Store
+from pmn_cl.runs.worker import finish
 from pmn_cl.strategy.base import Strategy
 from pmn_cl.tasks.captions import words_to_text
-from pmn_cl.runs.worker import finish
 
 TASKS = [
     *("obj", "att"),
@@ -35,7 +36,7 @@ PMN = {"name": "pmn", "asking": "shared", "finetune": ["cnt"]}  # as the paper t
 
 
 def spec_on(prepared: Path) -> StreamSpec:
-    return StreamSpec.model_validate(
+    return parse_stream(
         {
             "name": "small",
             "world": {"name": "visual_genome", "path": str(prepared)},
@@ -167,7 +168,7 @@ def test_chances_are_averaged_not_logits(prepared: Path) -> None:
 
     Chances are 1 / (1 + e⁻ˣ): (1.000 + 0.018) / 2 = 0.509 and (0.953 + 0.731) / 2 = 0.842.
     """
-    store = spec_on(prepared).make_world().prepare()
+    store = make_world(spec_on(prepared).world).prepare()
     runs = [
         LearnedRun(None, store, Decided([*logits, -9.0, -9.0]), {"vqa": 0}, {"vqa": ()})
         for logits in ([10.0, 3.0], [-4.0, 1.0])

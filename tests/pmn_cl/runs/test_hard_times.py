@@ -24,18 +24,17 @@ from click.testing import CliRunner
 from disks import disk_of
 from tiny_streams import tiny_stream
 
-from pmn_cl.runs.checkpoint import CHECKPOINT
 from pmn_cl.cli.main import main
-from pmn_cl.runs.driver import Driver
-from pmn_cl.errors import UserError
-from pmn_cl.results.folder import JOURNAL
-from pmn_cl.runs.journal import Journal, read_journal
-from pmn_cl.results.folder import RESULT
-from pmn_cl.results.result import Result, read_result, write_result
-from pmn_cl.config.spec import RunSpec
-from pmn_cl.runs.plan import plan_runs
-from pmn_cl.config.spec import StreamSpec
+from pmn_cl.config.names import make_world
+from pmn_cl.config.spec import RunSpec, StreamSpec
 from pmn_cl.config.stream import load_spec
+from pmn_cl.errors import UserError
+from pmn_cl.results.folder import JOURNAL, RESULT
+from pmn_cl.results.result import Result, read_result, write_result
+from pmn_cl.runs.checkpoint import CHECKPOINT
+from pmn_cl.runs.driver import Driver
+from pmn_cl.runs.journal import Journal, read_journal
+from pmn_cl.runs.plan import plan_runs
 
 TROUBLED = """
 from pathlib import Path
@@ -254,7 +253,7 @@ def test_an_event_that_does_not_fit_leaves_nothing_behind(tmp_path: Path) -> Non
 def store(spec: StreamSpec, cache: Path, tmp_path: Path) -> Path:
     """A world of its own for a test, in a folder for worlds."""
     (tmp_path / "worlds").mkdir()
-    return Path(shutil.copy(spec.make_world().prepare(cache).path, tmp_path / "worlds"))
+    return Path(shutil.copy(make_world(spec.world).prepare(cache).path, tmp_path / "worlds"))
 
 
 @pytest.fixture(scope="module")

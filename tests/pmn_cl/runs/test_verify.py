@@ -10,21 +10,21 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from click.testing import Result as Done
-from made_results import learned
+from made_results import changed, learned
 
 from pmn_cl.cli.main import main
-from pmn_cl.runs.driver import Driver
+from pmn_cl.config.spec import RunSpec, StrategySpec
+from pmn_cl.config.stream import load_spec, shipped_streams
 from pmn_cl.errors import UserError
+from pmn_cl.results.difference import REUSED, difference, findings
 from pmn_cl.results.folder import RESULT
 from pmn_cl.results.result import Result, read_result, read_results, write_result
-from pmn_cl.config.spec import RunSpec
+from pmn_cl.runs.driver import Driver
+from pmn_cl.runs.learned import runnable
 from pmn_cl.runs.plan import plan_runs
 from pmn_cl.runs.record import result_of
-from pmn_cl.config.stream import load_spec, shipped_streams
-from pmn_cl.studies.tuning import trial_runs
-from pmn_cl.results.difference import REUSED, difference, findings
 from pmn_cl.runs.verify import find_result
-from pmn_cl.runs.learned import runnable
+from pmn_cl.studies.tuning import trial_runs
 
 STREAM = """
 name: tiny
@@ -34,7 +34,7 @@ fraction: 80
 budget: 10
 strategies:
   - {name: hard_sharing, lr_scale: 2.0}
-  - {name: hard_sharing, variant: matched-pnn, attention: 3}
+  - {name: hard_sharing, matched_to: pnn, attention: 3}
   - {name: pnn, width: 20}
 seeds: [0]
 """
@@ -96,7 +96,7 @@ def test_a_record_is_verified_and_what_was_altered_is_found_out(
         found["weights"][1] = "0" * 64
 
     def other_option(found: dict[str, Any]) -> None:
-        found["options"]["lr_scale"] = found["asked"]["options"]["lr_scale"] = 0.5
+        found["options"]["lr_scale"] = found["run"]["strategy"]["options"]["lr_scale"] = 0.5
 
     good = put(real, tmp_path / "good")
     score = put(with_change(real, raise_score), tmp_path / "score")
@@ -117,7 +117,6 @@ def test_a_record_is_verified_and_what_was_altered_is_found_out(
     assert said[str(weights)]["weights"] == (
         f"differs (1 of 2, first 2: {'0' * 12}…, now {real.weights[1][:12]}…)"
     )
-    assert said[str(option)]["key"].startswith("differs")
     assert said[str(option)]["weights"].startswith("differs (2 of 2")
     assert done.stdout.count("  verified: ") == 1 and done.stdout.count("  not verified: ") == 3
 
@@ -142,7 +141,6 @@ def test_on_other_data_nothing_is_compared(real: Result, cache: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("part", "value"),
     [
-        ("key", "another"),
         ("data", "another"),
         ("options", {"lr_scale": 7.0}),
         ("metrics", ["top1", "f1"]),
@@ -229,7 +227,13 @@ def test_modules_of_other_runs_are_learned_anew(cache: Path, tmp_path: Path) -> 
     (tmp_path / "stream.yaml").write_text(STREAM, "utf-8")
     spec = load_spec(tmp_path / "stream.yaml")
     first, second = (
-        RunSpec(spec, "pmn", name, {}, 0, judged_at_end=True, reuse=str(tmp_path / "modules"))
+        RunSpec(
+            stream=spec.stream,
+            strategy=StrategySpec(name="pmn", variant=name),
+            seed=0,
+            evaluate_at_end=True,
+            reuse=str(tmp_path / "modules"),
+        )
         for name in ("first", "second")
     )
     made, taken = Driver(tmp_path / "out", cache=cache).run([first, second])
@@ -262,24 +266,18 @@ def all_runs(tmp_path: Path) -> list[RunSpec]:
 
 def test_the_record_of_every_run_leads_back_to_it(tmp_path: Path) -> None:
     runs = all_runs(tmp_path)
-    assert any(run.matched for run in runs) and any(run.judged_on == ("val",) for run in runs)
-    runs += [RunSpec(run.stream, "pmn", "", {}, 3, judged_at_end=True) for run in runs[:1]]
+    assert any(run.matched for run in runs) and any(run.splits == ["val"] for run in runs)
+    at_end = {"seed": 3, "evaluate_at_end": True, "rung": "M_vqa5", "study": "ablate"}
+    runs.append(runs[0].model_copy(update=at_end))
     for run in runs:
-        found = run_of(tmp_path, recorded(run))
-        assert found.digest == run.digest and found.key == run.key
-        assert found.stream.fraction == run.stream.fraction
-        assert (found.judged_on, found.judged_at_end) == (run.judged_on, run.judged_at_end)
+        found = runnable(tmp_path, recorded(run))
+        assert found == run and found.key == run.key
 
 
-def test_an_older_record_is_run_again_where_its_key_proves_its_options(
-    real: Result, tmp_path: Path
-) -> None:
-    assert len(real.options) > 1  # all of them, though one was given
-    found = run_of(tmp_path, real.model_copy(update={"asked": None}))
-    assert found.key == real.key and found.options == {"lr_scale": 2.0}
-    other = real.model_copy(update={"asked": None, "options": {"lr_scale": 3.0}})
-    with pytest.raises(UserError, match="before records kept the options"):
-        run_of(tmp_path, other)
+def test_a_record_that_lacks_what_was_given_is_not_run_again(real: Result, tmp_path: Path) -> None:
+    older = real.model_copy(update={"incomplete": "the options as they were given"})
+    with pytest.raises(UserError, match="lacks the options as they were given"):
+        runnable(tmp_path, older)
 
 
 # What cannot be verified.
@@ -298,21 +296,24 @@ def test_only_whole_results_of_known_strategies_are_run_again(
     assert "it has 1 runs, such as" in refused(cache, tmp_path)
     assert "no such file or folder" in refused(cache, tmp_path / "nowhere")
 
-    def change(**changes: Any) -> str:
+    def change(run: Callable[[dict[str, Any]], object] = bool, **changes: Any) -> str:
         found = json.loads(real.model_dump_json())
+        run(found["run"])
         path.write_text(json.dumps({**found, **changes}), "utf-8")
         return refused(cache, path)
 
+    def strategy(**changes: Any) -> str:
+        return change(lambda run: run["strategy"].update(changes))
+
     assert "the run is interrupted, and only a completed one" in change(status="interrupted")
-    assert "is a result of version 2, expected 1" in change(version=2)
-    assert "unknown strategy 'hard_shoring'" in change(strategy="hard_shoring")
-    assert "did you mean 'hard_sharing'" in change(strategy="hard_shoring")
-    assert "no module 'my_own' on the path" in change(strategy="my_own:Method")
-    assert "PYTHONPATH" in change(strategy="my_own:Method")
-    assert "unknown task 'cat'" in change(spec={**real.spec, "tasks": [{"task": "cat"}]})
-    asked = real.model_dump()["asked"]
-    assert "rats: Extra inputs" in change(asked={**asked, "options": {"rats": 1}})
-    assert "world: Input should be" in change(spec={})
+    assert "is a result of version 3, expected 2" in change(version=3)
+    assert "unknown strategy 'hard_shoring'" in strategy(name="hard_shoring")
+    assert "did you mean 'hard_sharing'" in strategy(name="hard_shoring")
+    assert "no module 'my_own' on the path" in strategy(name="my_own:Method")
+    assert "PYTHONPATH" in strategy(name="my_own:Method")
+    assert "unknown task 'cat'" in change(lambda run: run["stream"]["tasks"][0].update(task="cat"))
+    assert "rats: Extra inputs" in strategy(options={"rats": 1})
+    assert "world: Field required" in change(lambda run: run["stream"].pop("world"))
     path.write_text(path.read_text("utf-8")[:99], "utf-8")
     assert "is no whole result" in refused(cache, path)
 
@@ -325,10 +326,7 @@ def test_a_result_is_meant_by_its_file_or_its_folder(real: Result, tmp_path: Pat
 
 
 def test_a_run_that_fails_now_is_no_proof(real: Result, cache: Path, tmp_path: Path) -> None:
-    asked = real.model_dump()["asked"] | {"options": {"supervise": ["cmt"]}}
-    path = put(
-        Result.model_validate({**real.model_dump(), "strategy": "pmn", "asked": asked}), tmp_path
-    )
+    path = put(changed(real, strategy="pmn", as_given={"supervise": ["cmt"]}), tmp_path)
     done = verify(cache, path)
     assert done.exit_code == 1
     assert lines(done)[str(path)]["run"].startswith("differs (completed, now failed: ")

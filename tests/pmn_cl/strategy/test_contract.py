@@ -17,7 +17,7 @@ from torch import nn
 
 from benchmarks.stream import Stream
 from pmn_cl import registry
-from pmn_cl.config.spec import StreamSpec
+from pmn_cl.config.stream import parse_stream
 from pmn_cl.data.loader import Batches
 from pmn_cl.data.store import MappedArray
 from pmn_cl.errors import UserError
@@ -41,7 +41,7 @@ def open_experiences(cache: Path, tasks: list[str], **options: Any) -> Experienc
         "strategies": ["constant"],
         "seeds": [0],
     }
-    stream = Stream.open(StreamSpec.model_validate(given), 0, cache=cache)
+    stream = Stream.open(parse_stream(given), 0, cache=cache)
     return dict(stream.as_avalanche(**options).streams)
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from benchmarks.stream import Stream
 from pmn_cl import registry
-from pmn_cl.config.spec import StreamSpec
+from pmn_cl.config.stream import parse_stream
 from pmn_cl.errors import UserError
 from pmn_cl.strategy.matching import Knob, match, matched_options, total_parameters, variant_options
 
@@ -118,7 +118,7 @@ def experiences(cache: Path) -> list[Any]:
         "strategies": ["pmn"],
         "seeds": [0],
     }
-    stream = Stream.open(StreamSpec.model_validate(spec), 0, cache=cache)
+    stream = Stream.open(parse_stream(spec), 0, cache=cache)
     return list(stream.as_avalanche().streams["train"])
 
 

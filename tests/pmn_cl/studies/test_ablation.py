@@ -39,7 +39,7 @@ def test_every_rung_is_a_stream_that_can_be_run() -> None:
         for item in run.stream.tasks:
             assert set(item.calls or ()) <= set(learned)
             learned.append(item.task)
-        assert run.options["lr_scale"] == 3.0  # as the stream has it for pmn
+        assert run.strategy.options["lr_scale"] == 3.0  # as the stream has it for pmn
         assert run.stream.budget == STREAM.budget
 
 
@@ -52,7 +52,7 @@ def test_a_single_rung_by_name() -> None:
 
 def test_tables_compare_with_their_first_rung() -> None:
     some = [
-        result("pmn", seed, [[None, None], [0.5, final]], variant=name)
+        result("pmn", seed, [[None, None], [0.5, final]], study="ablate", rung=name)
         for name, finals in {"M_rel0": [0.4, 0.5], "M_rel1": [0.5, 0.7]}.items()
         for seed, final in enumerate(finals)
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,8 @@ from click.testing import CliRunner
 from made_prepared import ROWS, make_prepared
 
 from pmn_cl.cli.main import main
-from pmn_cl.config.spec import StreamSpec
-from pmn_cl.config.stream import find_stream, load_spec
 from pmn_cl.config.spec import RunSpec
+from pmn_cl.config.stream import find_stream, load_spec, parse_stream
 from pmn_cl.runs.plan import plan_runs
 from pmn_cl.studies import estimate as estimating
 from pmn_cl.studies.estimate import PUBLISHED, Outline, TaskEstimate, count_parameters, estimate
@@ -34,7 +32,9 @@ def paper_run(strategy: str = "pmn") -> RunSpec:
 def small_batches(run: RunSpec) -> RunSpec:
     sizes = {"obj": 8, "att": 8, "rel": 4, "cap": 2, "cnt": 4, "vqa": 4}
     training = {task: {"batch_size": size} for task, size in sizes.items()}
-    return replace(run, options={**run.options, "training": training})
+    options = {**run.strategy.options, "training": training}
+    strategy = run.strategy.model_copy(update={"options": options})
+    return run.model_copy(update={"strategy": strategy})
 
 
 def linear(width: int, out: int) -> int:
@@ -155,7 +155,7 @@ def test_an_outline_is_that_of_the_data(tmp_path: Path) -> None:
         "strategies": ["constant"],
         "seeds": [0],
     }
-    outline = Outline.of(Stream.open(StreamSpec.model_validate(given), 0))
+    outline = Outline.of(Stream.open(parse_stream(given), 0))
     assert (outline.region, outline.regions, outline.scenes) == (16, 6, 30)
     assert outline.samples == {"obj": ROWS["train"], "cnt": ROWS["train"] + 5}
     assert len(outline.names["objects"]) == 6

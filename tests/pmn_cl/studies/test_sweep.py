@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from made_results import result
 
-from pmn_cl.config.spec import StreamSpec
 from pmn_cl.config.stream import find_stream, load_spec
 from pmn_cl.errors import UserError
-from pmn_cl.results.low_data import VARIANT, gains
+from pmn_cl.results.low_data import gains
 from pmn_cl.results.paper import FRACTIONS
 from pmn_cl.results.result import Result
 from pmn_cl.studies.sweep import sweep_runs, swept_tasks
@@ -27,8 +26,10 @@ def test_the_papers_sweep() -> None:
     found = runs(seeds=[0, 1])
     assert len(found) == 6 * 2 * 2
     assert {run.stream.fraction for run in found} == {1, 5, 10, 25, 50, 100}
-    assert {run.strategy for run in found} == {"pmn", "independent"}
-    assert all(run.judged_at_end and run.reuse == "modules" for run in found)
+    assert {run.strategy.name for run in found} == {"pmn", "independent"}
+    assert all(
+        run.study == "sweep" and run.evaluate_at_end and run.reuse == "modules" for run in found
+    )
     assert len({run.key for run in found}) == len(found)
     tasks = {item.task: item for item in found[0].stream.tasks}
     # Section 4.3: L_vqa = [Ω, M_rel, M_obj, M_att, Δ, M_cap], because of questions from M_cnt.
@@ -38,11 +39,10 @@ def test_the_papers_sweep() -> None:
 
 
 def test_another_task_has_what_it_calls_below_it() -> None:
-    assert [t["task"] for t in swept_tasks(STREAM, "cnt")] == ["obj", "att", "rel", "cnt"]
-    assert [t["task"] for t in swept_tasks(STREAM, "obj")] == ["obj"]
-    usual = StreamSpec.model_validate(
-        {**STREAM.model_dump(), "tasks": [item.task for item in STREAM.tasks]}
-    )
+    assert [t.task for t in swept_tasks(STREAM, "cnt")] == ["obj", "att", "rel", "cnt"]
+    assert [t.task for t in swept_tasks(STREAM, "obj")] == ["obj"]
+    named = [item.model_copy(update={"calls": None}) for item in STREAM.tasks]
+    usual = STREAM.model_copy(update={"tasks": named})
     assert swept_tasks(usual, "vqa") == swept_tasks(STREAM, "vqa")  # the paper's lists
     with pytest.raises(UserError, match=r"--task vaq: the stream has .*did you mean 'vqa'"):
         swept_tasks(STREAM, "vaq")
@@ -51,14 +51,14 @@ def test_another_task_has_what_it_calls_below_it() -> None:
 def test_fractions_get_the_steps_of_all_data() -> None:
     # 6,400 samples in batches of 64, 5 epochs, a tenth of the budget: 50 steps with all data.
     [run] = runs(fractions=[1.0], strategies=["pmn"], seeds=[0])
-    assert run.options["training"]["vqa"] == {"least_steps": 50, "patience": 3}
-    assert run.options["lr_scale"] == 3.0  # as the stream has it
+    assert run.strategy.options["training"]["vqa"] == {"least_steps": 50, "patience": 3}
+    assert run.strategy.options["lr_scale"] == 3.0  # as the stream has it
     [constant] = runs(fractions=[1.0], strategies=["constant"], seeds=[0])
-    assert constant.options == {}
+    assert constant.strategy.options == {}
 
 
 def swept(strategy: str, seed: int, fraction: float, final: float) -> Result:
-    return result(strategy, seed, [[None, None], [0.5, final]], variant=VARIANT, fraction=fraction)
+    return result(strategy, seed, [[None, None], [0.5, final]], study="sweep", fraction=fraction)
 
 
 def test_gains_are_paired_by_seed() -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_results import result
 
+from pmn_cl.config.names import options_of, strategy_options
 from pmn_cl.config.stream import load_spec, shipped_streams
-from pmn_cl.config.names import strategy_options
 from pmn_cl.results.result import Result
 from pmn_cl.results.searches import TUNED, read_tuned, write_tuned
 from pmn_cl.studies.tuning import DEVELOPMENT_SEED, MOST_TRIALS, TRIALS, choose, trial_runs
@@ -25,24 +26,15 @@ def test_trials_never_look_at_test_samples() -> None:
     runs = trial_runs(load_spec(shipped_streams()["field.yaml"]))
     assert set(runs) == set(TRIALS)
     for some in runs.values():
-        assert {(run.seed, run.judged_on) for run in some} == {(DEVELOPMENT_SEED, ("val",))}
+        assert {(run.seed, *run.splits) for run in some} == {(DEVELOPMENT_SEED, "val")}
         assert len({run.key for run in some}) == len(some)
-    assert all("untrained" not in run.options for run in runs["pmn"])  # no variant of it
+    assert all("untrained" not in run.strategy.options for run in runs["pmn"])  # no variant of it
 
 
 def trial(options: dict[str, Any], last: list[float]) -> Result:
     """A finished trial; only what is read of it says something."""
-    empty: dict[str, Any] = {"spec": {}, "secondary": {}, "samples": {}, "validation": {}}
-    return Result.model_validate(
-        {
-            **empty,
-            **{"key": "k", "status": "completed", "stream": "s", "strategy": "ewc", "variant": ""},
-            **{"seed": 100, "fraction": 100, "budget": 10, "threads": 1, "options": options},
-            **{"tasks": ["a", "b"], "metrics": ["m", "m"], "scores": {"val": [[None, None], last]}},
-            **{"constant": {"val": [0.2, 0.5]}, "parameters": {}, "costs": [], "weights": []},
-            **{"data": "d", "versions": {}, "revision": None, "started": "", "seconds": 0},
-        }
-    )
+    given = {"options": options, "budget": 10, "constant": {"val": [0.2, 0.5]}, "study": "tune"}
+    return result("ewc", 100, [], scores={"val": [[None, None], last]}, **given)
 
 
 def test_the_best_mean_share_wins_by_hand(tmp_path: Path) -> None:
@@ -65,7 +57,6 @@ def test_the_field_runs_with_what_was_chosen_for_its_budget(name: str) -> None:
     assert search.budget == field.budget
     assert search.seed not in field.seeds
     for given in field.strategies:
-        if given["name"] == name and "variant" not in given:
-            options = {k: v for k, v in given.items() if k not in ("name", "variant")}
-            used = strategy_options(name).model_validate(options).model_dump()
+        if given.label == name:
+            used = options_of(given).model_dump()
             assert {option: used[option] for option in search.chosen} == search.chosen

@@ -314,7 +314,7 @@ def test_metrics_import_nothing_heavy() -> None:
         "import sys, pmn_cl.tasks.metrics, pmn_cl.results.scores;"
         "print([m for m in ('torch', 'sklearn', 'pandas', 'nltk', 'scipy') if m in sys.modules])"
     )
-    root = Path(metrics.__file__).parents[1]
+    root = Path(metrics.__file__).parents[2]
     run = subprocess.run(
         [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
     )

@@ -20,7 +20,7 @@ import pytest
 from benchmarks.stream import Stream
 from benchmarks.worlds.digit_scenes.extra_questions import extra_counts, extra_questions
 from pmn_cl.config.spec import StreamSpec
-from pmn_cl.config.stream import load_spec
+from pmn_cl.config.stream import load_spec, parse_stream
 from pmn_cl.data.store import Store
 from pmn_cl.errors import UserError
 
@@ -271,7 +271,7 @@ def spec(**changes: Any) -> StreamSpec:
         "strategies": ["pmn"],
         "seeds": [0],
     }
-    return StreamSpec.model_validate({**given, **changes})
+    return parse_stream({**given, **changes})
 
 
 def test_a_stream_that_asks_for_them_trains_on_both(cache: Path, columns: Columns) -> None:

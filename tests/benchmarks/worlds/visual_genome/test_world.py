@@ -11,8 +11,8 @@ from made_prepared import ROWS, make_prepared
 
 from benchmarks.stream import Stream
 from benchmarks.worlds.visual_genome.world import PreparedOptions, VisualGenome
-from pmn_cl.config.spec import StreamSpec
-from pmn_cl.config.stream import find_stream, load_spec
+from pmn_cl.config.names import make_world
+from pmn_cl.config.stream import find_stream, load_spec, parse_stream
 from pmn_cl.data.store import Store
 from pmn_cl.errors import UserError
 
@@ -25,7 +25,7 @@ def stream_of(folder: Path, tasks: list[Any]) -> Stream:
         "strategies": ["constant"],
         "seeds": [0],
     }
-    return Stream.open(StreamSpec.model_validate(given), 0)
+    return Stream.open(parse_stream(given), 0)
 
 
 def world(path: str) -> VisualGenome:
@@ -48,7 +48,7 @@ def test_a_relative_path_is_found(
     )
     monkeypatch.setattr("sys.path", list(__import__("sys").path))
     spec = load_spec(stream)
-    store = spec.make_world().prepare()
+    store = make_world(spec.world).prepare()
     assert store.path.resolve() == made / "features.h5"
     assert spec.world["path"] == "prepared"  # as it was given: keys of runs stay the same
 

@@ -21,17 +21,16 @@ from typing import Any
 import pytest
 from tiny_streams import TINY, tiny_stream
 
+from pmn_cl.config.names import make_world
+from pmn_cl.config.spec import RunSpec
+from pmn_cl.config.stream import load_spec
+from pmn_cl.errors import UserError
+from pmn_cl.results.folder import JOURNAL, LEARNED, RESULT
+from pmn_cl.results.result import Result, read_results
 from pmn_cl.runs.checkpoint import CHECKPOINT
 from pmn_cl.runs.driver import Driver
-from pmn_cl.errors import UserError
-from pmn_cl.results.folder import JOURNAL
 from pmn_cl.runs.journal import read_journal
-from pmn_cl.results.folder import RESULT
-from pmn_cl.results.result import Result, read_results
-from pmn_cl.results.folder import LEARNED
-from pmn_cl.config.spec import RunSpec
 from pmn_cl.runs.plan import plan_runs
-from pmn_cl.config.stream import load_spec
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
 from ray.cluster_utils import Cluster  # noqa: E402
@@ -247,7 +246,7 @@ def test_worlds_go_out_and_results_and_modules_come_home(
     cluster: Any, cache: Path, nodes_cache: Path, tmp_path: Path
 ) -> None:
     spec = load_spec(TINY)
-    store = spec.make_world().prepare(cache)
+    store = make_world(spec.world).prepare(cache)
     [plain] = plan_runs(spec, ["pmn"], [0])
     results = {}
     for name, engine in (("local", None), ("ray", RayEngine(cluster.address, share=False))):
