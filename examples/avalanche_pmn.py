@@ -27,8 +27,7 @@ class MeanLoss(SupervisedPlugin):
 
 torch.set_num_threads(1)
 spec = load_spec(find_stream(sys.argv[1] if len(sys.argv) > 1 else "stream.yaml")[0])
-given = next(dict(item) for item in spec.strategies if item["name"] == "pmn")
-options = {key: value for key, value in given.items() if key not in ("name", "variant")}
+options = next(item.options for item in spec.strategies if item.name == "pmn")
 benchmark = Stream.open(spec, seed=0).as_avalanche()
 pmn = Progressive(options=PmnOptions.model_validate(options), plugins=[MeanLoss()])
 for experience in benchmark.train_stream:

@@ -1,6 +1,6 @@
 """The paper's claims, each a check on results: read this beside its section 4. No torch here.
 
-How they are judged is `judging.RULE`. What the paper says and results cannot show is not here: the
+How they are decided is `rule.RULE`. What the paper says and results cannot show is not here: the
 state of the art on VQA 2.0 (Table 4), that the gain stays at about 2% from 25% on (that nothing
 differs is no difference), and what its examples illustrate. Baselines that it names without
 numbers, and controls of our own, are `OURS`.

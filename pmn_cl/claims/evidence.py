@@ -45,10 +45,10 @@ class Evidence:
         self.results = [result for result in results if result.status == "completed"]
         self.grades = grades
         if not self.results:
-            raise UserError("no run is completed: nothing to judge")
+            raise UserError("no run is completed: nothing to check")
         if len({(result.data, result.budget) for result in self.results}) > 1:
             raise UserError(
-                "the results are of different data or budgets, and cannot be judged together; "
+                "the results are of different data or budgets, and cannot be compared; "
                 "give each a folder of its own"
             )
         self._runs: dict[_Setting, dict[int, Result]] = defaultdict(dict)

@@ -1,4 +1,4 @@
-"""What results are judged by: values for each seed, and one rule for every claim. No torch here.
+"""One rule for every claim, applied to values for each seed. No torch here.
 
 A claim says that one value is above another: a module above its base, the gain at 5% above that
 at 1%. Values are paired by seed (same world, same split, same fraction). The rule is `RULE`; the
@@ -29,9 +29,6 @@ NEEDED = 3  # seeds: fewer say nothing about chance
 SPLITS = ("test", "novel")
 
 Verdict = Literal["holds", "does not hold", "not enough data"]
-
-# --- what there is to judge by -----------------------------------------------------------
-
 
 # --- the rule ----------------------------------------------------------------------------
 
@@ -166,15 +163,15 @@ class CheckedClaim(NamedTuple):
     finding: Finding
 
 
-def judge(evidence: Evidence, claims: Sequence[Claim]) -> list[CheckedClaim]:
+def check_claims(evidence: Evidence, claims: Sequence[Claim]) -> list[CheckedClaim]:
     """Check all claims on each split, with p-values corrected over the claims of the split."""
-    judged = []
+    checked = []
     for split in SPLITS:
         findings = [claim.check(evidence, split) for claim in claims]
         corrected = holm([found.difference.p if found.difference else None for found in findings])
         for claim, found, p in zip(claims, findings, corrected, strict=True):
-            judged.append(CheckedClaim(claim, split, _corrected(found, p)))
-    return judged
+            checked.append(CheckedClaim(claim, split, _corrected(found, p)))
+    return checked
 
 
 def _corrected(finding: Finding, p: float | None) -> Finding:

@@ -1,4 +1,4 @@
-"""What ``pmn-bench claims`` prints: what was judged, the claims split by split, how many hold."""
+"""What ``pmn-bench claims`` prints: what was checked, the claims split by split, how many hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.text import Text
 
 from pmn_cl.claims.claims import CLAIMS
 from pmn_cl.claims.evidence import Evidence, Grades
-from pmn_cl.claims.rule import RULE, SPLITS, CheckedClaim, Finding, judge
+from pmn_cl.claims.rule import RULE, SPLITS, CheckedClaim, Finding, check_claims
 from pmn_cl.errors import UserError
 from pmn_cl.files import write_whole
 from pmn_cl.results.folder import RESULT
@@ -60,22 +60,22 @@ class Basis:
 def claims_command(
     folder: Path, *, console: Console, strict: bool, as_json: bool, save: Path | None
 ) -> int:
-    """Judge a folder of results; return the exit code."""
+    """Check the claims on a folder of results; return the exit code."""
     if save is not None and save.suffix != ".md":
         raise UserError(f"--save {save}: expected a name that ends in .md")
     results = gather(folder)
     evidence = Evidence(results, read_grades(folder / JUDGEMENTS))
     basis = basis_of(results, evidence, read_frozen(folder / FROZEN))
-    judged = judge(evidence, CLAIMS)
+    checked = check_claims(evidence, CLAIMS)
     if as_json:
-        print(json.dumps(as_data(basis, judged), indent=1), file=console.file)
+        print(json.dumps(as_data(basis, checked), indent=1), file=console.file)
     else:
-        print_claims(basis, judged, console)
+        print_claims(basis, checked, console)
     if save is not None:
-        write_whole(save, as_markdown(basis, judged))
+        write_whole(save, as_markdown(basis, checked))
         if not as_json:
             console.print(f"wrote {save}", soft_wrap=True)
-    return int(strict and any(j.finding.verdict == "does not hold" for j in judged))
+    return int(strict and any(j.finding.verdict == "does not hold" for j in checked))
 
 
 # --- what is in the folder ---------------------------------------------------------------
@@ -150,9 +150,9 @@ def heading(basis: Basis) -> list[str]:
     ]
 
 
-def row(judged: CheckedClaim) -> list[str]:
+def row(checked: CheckedClaim) -> list[str]:
     """Return the cells of a claim."""
-    claim, finding = judged.claim, judged.finding
+    claim, finding = checked.claim, checked.finding
     pair = finding.difference
     return [
         claim.statement,
@@ -168,21 +168,21 @@ def row(judged: CheckedClaim) -> list[str]:
     ]
 
 
-def tally(judged: Iterable[CheckedClaim]) -> str:
+def tally(checked: Iterable[CheckedClaim]) -> str:
     """Return how many claims hold, do not, or lack data."""
-    found = Counter(j.finding.verdict for j in judged)
+    found = Counter(j.finding.verdict for j in checked)
     return (
         f"{found['holds']} hold, {found['does not hold']} do not hold, "
         f"{found['not enough data']} lack data"
     )
 
 
-def print_claims(basis: Basis, judged: Sequence[CheckedClaim], console: Console) -> None:
-    """Print what was judged, a table for each split, and the rule."""
+def print_claims(basis: Basis, checked: Sequence[CheckedClaim], console: Console) -> None:
+    """Print what was checked, a table for each split, and the rule."""
     for line in heading(basis):
         console.print(line, soft_wrap=True)
     for split in SPLITS:
-        on_split = [j for j in judged if j.split == split]
+        on_split = [j for j in checked if j.split == split]
         table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
         for title in COLUMNS:
             table.add_column(title, no_wrap=title not in _WIDTHS, max_width=_WIDTHS.get(title))
@@ -194,18 +194,18 @@ def print_claims(basis: Basis, judged: Sequence[CheckedClaim], console: Console)
     console.print(f"\n{RULE}")
 
 
-def as_markdown(basis: Basis, judged: Sequence[CheckedClaim]) -> str:
+def as_markdown(basis: Basis, checked: Sequence[CheckedClaim]) -> str:
     """Return all of it for a document."""
     lines = [*(f"- {' '.join(line.split())}" for line in heading(basis)), "", RULE]
     for split in SPLITS:
-        on_split = [j for j in judged if j.split == split]
+        on_split = [j for j in checked if j.split == split]
         table = [COLUMNS, ["---"] * len(COLUMNS), *map(row, on_split)]
         lines += ["", f"### {split}: {tally(on_split)}", ""]
         lines += [f"| {' | '.join(cells)} |" for cells in table]
     return "\n".join(lines) + "\n"
 
 
-def as_data(basis: Basis, judged: Sequence[CheckedClaim]) -> dict[str, Any]:
+def as_data(basis: Basis, checked: Sequence[CheckedClaim]) -> dict[str, Any]:
     """Return all of it for programs."""
     claims = [
         {
@@ -213,7 +213,7 @@ def as_data(basis: Basis, judged: Sequence[CheckedClaim]) -> dict[str, Any]:
             **{"where": j.claim.where, "paper": j.claim.paper},
             **_finding(j.finding),
         }
-        for j in judged
+        for j in checked
     ]
     return {"basis": asdict(basis), "rule": " ".join(RULE.split()), "claims": claims}
 

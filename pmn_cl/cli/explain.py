@@ -167,8 +167,8 @@ def _write(
 
     form = path.suffix.lower()
     if form == ".json":
-        told = [e.model_dump(mode="json") for pair in pairs for e in pair if e is not None]
-        write_whole(path, json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+        plain = [e.model_dump(mode="json") for pair in pairs for e in pair if e is not None]
+        write_whole(path, json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
         return [path]
     if form == ".html":
         write_whole(path, as_page(shown))

@@ -1,4 +1,4 @@
-"""People judge explanations: pages for them, and what they thought."""
+"""People grade explanations: pages for them, and their grades."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pmn_cl.human_eval.rounds import Round
 
 
-@click.group(short_help="Let people judge explanations: make pages, collect grades.")
+@click.group(short_help="Let people grade explanations: make pages, collect grades.")
 def judge() -> None:
     """Repeat the paper's human evaluation (its Table 5).
 

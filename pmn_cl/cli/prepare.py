@@ -101,7 +101,7 @@ def _coco_options() -> type[CocoOptions]:
 @click.option(
     "--dimensions",
     type=click.IntRange(1, 65536),
-    help="With --simulate: length of a feature vector, where no source tells.  [default: 2048]",
+    help="With --simulate: length of a feature vector, where no source says.  [default: 2048]",
 )
 @click.option("--seed", type=seed_type, default=0, show_default=True, help="With --simulate.")
 @out_option
@@ -118,7 +118,7 @@ def features(out: Path, request: Request) -> None:
       hdf5       train36.hdf5 with train36_imgid2idx.pkl beside it
       npy        a folder of NAME.npy and NAME_info.npy
 
-    Kept are at most 36 boxes of an image, the most confident where the form tells, without those
+    Kept are at most 36 boxes of an image, the most confident where the form says, without those
     that overlap a kept one by more than 0.7 (IoU). Rows that are cut off, damaged or there twice
     are left out, counted and listed in FOLDER/features.skipped.txt.
 
@@ -227,7 +227,7 @@ def visual_genome(
     overlaps most, by more than 0.5 (IoU); a relation counts where both its ends overlap a box by
     more than 0.7.
 
-    No image that is one of COCO's val2014 or test2015 images is used, so image_data.json must tell
+    No image that is one of COCO's val2014 or test2015 images is used, so image_data.json must say
     its coco_id, and --coco where the lists of those images are. Both missing, it refuses.
 
     The same command on the same files finds that all is there.

@@ -35,7 +35,7 @@ class Problem:
     loc: Loc
     message: str
     at_key: bool = False  # whether the key is meant, or its value
-    position: Position | None = None  # where the path alone does not tell
+    position: Position | None = None  # where the path alone does not say
 
 
 @dataclass
@@ -56,13 +56,13 @@ class YamlSource:
 
     def refuse(self, problems: list[Problem]) -> None:
         """Raise one error that lists all problems in the order of the file, if there are any."""
-        told: set[Loc] = set()  # a value that is wrong in one way is often wrong in another too
+        reported: set[Loc] = set()  # a value that is wrong in one way is often wrong in another too
         lines: dict[str, Position] = {}
         for problem in [*self.problems, *problems]:
-            if problem.at_key or problem.loc not in told:
+            if problem.at_key or problem.loc not in reported:
                 lines[self.describe(problem)] = self._position(problem)
             if not problem.at_key:
-                told.add(problem.loc)
+                reported.add(problem.loc)
         if lines:
             raise UserError("\n".join(sorted(lines, key=lambda line: lines[line])))
 

@@ -1,4 +1,4 @@
-"""How the program leaves while a thread that nobody waits for still works."""
+"""How the program ends while a background thread still works."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 RUN_KEY, MIRRORED, PARENT = "pmn.run_key", "pmn.mirrored", "mlflow.parentRunId"
-STARTED = "pmn.started"  # tells a run that was started over from one that went on
+STARTED = "pmn.started"  # distinguishes a run that was started over from one that went on
 _DATABASE, _ARTIFACTS, _FOLDER_ID = "mlflow.db", "mlartifacts", ".mirror"
 _PATIENCE = {  # of one request
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
@@ -277,7 +277,7 @@ class Mirror:
         return Mirrored(self.experiment, self.parent, known, ids, self._written)
 
     def _title(self) -> str:
-        """Return what tells this folder from others on a server that many use."""
+        """Return what distinguishes this folder from others on a server that many use."""
         return "" if is_local(self._uri) else f" ({self._out.resolve().name})"
 
     def _find_experiment(self, name: str) -> str:

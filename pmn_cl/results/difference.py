@@ -57,7 +57,7 @@ def findings(recorded: Result, again: Result) -> list[FieldDifference]:
     return found
 
 
-_OF_LEARNING = ("samples seen", "parameters learned")  # whoever takes a module over learns less
+_OF_LEARNING = ("samples seen", "parameters learned")  # less where modules are reused
 
 
 def compared_parts(result: Result) -> Iterator[tuple[str, Any]]:

@@ -9,6 +9,6 @@ SAME = {
     "training": "Adam; batch size, schedule, warm-up and clipping of the task",
     "selection": "the best epoch on the validation samples of the task; at once: of all tasks",
     "search": "validation only, development seeds: four trials or fewer at field.yaml's budget; "
-    "docs/claims.md tells what was tried for claims.yaml",
+    "docs/claims.md says what was tried for claims.yaml",
     "start": "batch sizes, epochs and rates as chosen for PMN at the full budget",
 }

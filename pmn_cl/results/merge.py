@@ -125,9 +125,9 @@ def _other_subjects(
     by_folder: Mapping[Path, Sequence[tuple[Path, Result]]], subjects: _Subjects
 ) -> Iterator[str]:
     """Yield what two folders each have and the other has not."""
-    for what, told in subjects.items():
+    for what, value_of in subjects.items():
         values = {
-            folder: {value for _, result in some if (value := told(result)) is not None}
+            folder: {value for _, result in some if (value := value_of(result)) is not None}
             for folder, some in by_folder.items()
         }
         for (a, ours), (b, theirs) in itertools.combinations(values.items(), 2):

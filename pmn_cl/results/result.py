@@ -124,7 +124,7 @@ class Result(_Record):
     costs: list[Cost]
     """Of each experience."""
     details: dict[str, float] = Field(default_factory=dict)
-    """What a strategy tells of itself."""
+    """What a strategy reports of itself."""
     weights: list[str]
     """Digests of all weights after each experience."""
     data: str

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.table import Table
 
 from pmn_cl.results.result import Result
-
-if TYPE_CHECKING:
-    pass
 
 
 def closing_table(results: Sequence[Result]) -> Table:

@@ -101,12 +101,12 @@ def describe(
     _, first = np.unique(every.columns["scene"], return_index=True)
     samples = replace(every, rows=np.sort(first))
     words = store.names["caption words"]
-    told: list[str] = []
+    captions: list[str] = []
     for some in pieces(samples):
-        told += [words_to_text(row, words) for row in run.predict(task, some, scenes)]
+        captions += [words_to_text(row, words) for row in run.predict(task, some, scenes)]
         if progress is not None:
-            progress(len(told), len(samples))
-    return samples.columns["scene"], told
+            progress(len(captions), len(samples))
+    return samples.columns["scene"], captions
 
 
 def question_ids(store: Store, split: str) -> tuple[NDArray[np.int64], bool]:
@@ -161,11 +161,11 @@ def answers_command(
         _check(run, opened[0], task, split)
     store = opened[0].store
     if task == CAPTIONS:
-        scenes, told = describe(opened[0], split, progress)
+        scenes, captions = describe(opened[0], split, progress)
         ids, known = image_ids(store, split, scenes)
         lines = [
             {"image_id": image, "caption": caption}
-            for image, caption in zip(ids.tolist(), told, strict=True)
+            for image, caption in zip(ids.tolist(), captions, strict=True)
         ]
     else:
         numbers = answer(opened, split, progress)

@@ -16,7 +16,7 @@ CHECKPOINT = "checkpoint.safetensors"
 
 
 class Checkpoint(NamedTuple):
-    """A state, how many turns were done before it, and what the turn it is in had cost."""
+    """A state, how many phases were done before it, and what the phase it is in had cost."""
 
     state: State
     done: int

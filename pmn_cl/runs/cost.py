@@ -11,7 +11,7 @@ _STATUS, _FORGET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 class Clock:
-    """What a turn costs; one that was cut off goes on from what it had cost."""
+    """What a phase of a run costs; one that was cut off goes on from what it had cost."""
 
     def __init__(self, spent: dict[str, float] | None = None) -> None:
         before = spent or {"seconds": 0.0, "cpu": 0.0, "peak": 0}
@@ -29,7 +29,7 @@ class Clock:
         return {**seconds, "peak": peak}
 
     def learned(self) -> None:
-        """Mark where learning ends and judging begins."""
+        """Mark where learning ends and evaluation begins."""
         self._learned = time.monotonic()
         self._peak = max(self._peak_before, peak_bytes())
         forget_peak()

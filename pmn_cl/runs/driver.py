@@ -30,13 +30,13 @@ _LOOK_EVERY = 0.5  # seconds
 
 
 class RunObserver(Protocol):
-    """Somebody who is told how the runs go."""
+    """Follows how the runs go."""
 
     def begin(self, waiting: int) -> None:
-        """Hear how many runs are to be done; their folders are as they will find them."""
+        """Take how many runs are to be done; their folders are as they will find them."""
 
     def update(self, running: dict[str, dict[str, Any]], ended: list[Result]) -> None:
-        """Hear what each running one is at, by key, and which have just ended."""
+        """Take what each running one is at, by key, and which have just ended."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Driver:
     interrupted: bool = field(default=False, init=False)
     _unwritten: dict[str, Result] = field(default_factory=dict, init=False)  # there was no room
 
-    def run(self, runs: Sequence[RunSpec], watcher: RunObserver | None = None) -> list[Result]:
+    def run(self, runs: Sequence[RunSpec], observer: RunObserver | None = None) -> list[Result]:
         """Do what is not done yet; return all results in the order of the runs."""
         with storing(self.out):
             self.out.mkdir(parents=True, exist_ok=True)
@@ -62,10 +62,10 @@ class Driver:
             if not self.fresh:
                 self._results(runs)  # what cannot be read is refused before anything is touched
             waiting = [run for run in runs if self._is_open(run)]
-            if watcher is not None:
-                watcher.begin(len(waiting))
+            if observer is not None:
+                observer.begin(len(waiting))
             if waiting:
-                self._go_through(waiting, watcher)
+                self._go_through(waiting, observer)
             return self._results(runs)
 
     def _results(self, runs: Sequence[RunSpec]) -> list[Result]:
@@ -96,7 +96,7 @@ class Driver:
             folder.mkdir()
         return open_again(folder)
 
-    def _go_through(self, waiting: list[RunSpec], watcher: RunObserver | None) -> None:
+    def _go_through(self, waiting: list[RunSpec], observer: RunObserver | None) -> None:
         engine, terms = self.engine, Terms(self.cache, self.device, self.every)
         running: dict[str, RunSpec] = {}
         with ExitStack() as until_the_end:
@@ -111,13 +111,13 @@ class Driver:
                     ended = [self._ended(ending) for ending in over]
                     for ending in over:
                         del running[ending.run.key]
-                    if watcher is not None:
-                        watcher.update({key: self._progress(key) for key in running}, ended)
+                    if observer is not None:
+                        observer.update({key: self._progress(key) for key in running}, ended)
             except KeyboardInterrupt:
                 self.interrupted = True
                 ended = [self._ended(ending) for ending in engine.stop()]
-                if watcher is not None:
-                    watcher.update({}, ended)
+                if observer is not None:
+                    observer.update({}, ended)
 
     def _has_room(self, waiting: list[RunSpec], running: dict[str, RunSpec]) -> bool:
         free = len(running) < self.workers

@@ -17,11 +17,11 @@ from pmn_cl.results.result import Result
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_Told = dict[str, Any]  # what a run said last: the fields of Progress
+_Report = dict[str, Any]  # what a run said last: the fields of Progress
 
 
 class ProgressDisplay:
-    """Is told by the driver, and tells who waits."""
+    """Shows the user what the driver reports."""
 
     def __init__(self, runs: Sequence[RunSpec], console: Console) -> None:
         self._console, self._count = console, len(runs)
@@ -42,12 +42,12 @@ class ProgressDisplay:
             self._live.stop()
 
     def begin(self, waiting: int) -> None:
-        """Hear how many runs are to be done."""
+        """Take how many runs are to be done."""
         self._began, self._waiting, self._ended = time.monotonic(), waiting, self._count - waiting
         if self._ended:
             self._console.print(f"{self._ended} of {self._count} runs are done already")
 
-    def update(self, running: dict[str, _Told], ended: Sequence[Result]) -> None:
+    def update(self, running: dict[str, _Report], ended: Sequence[Result]) -> None:
         """Show what runs are at, and what those that ended came to."""
         for result in ended:
             self._ended += 1
@@ -60,21 +60,21 @@ class ProgressDisplay:
         if self._console.is_terminal:
             self._live.update(self._table(running), refresh=True)
             return
-        for key, told in running.items():
-            line = f"{told['task']} {told['epoch']}/{told['epochs']}" if told else ""
-            if told and told["score"] is not None and self._said.get(key) != line:
+        for key, report in running.items():
+            line = f"{report['task']} {report['epoch']}/{report['epochs']}" if report else ""
+            if report and report["score"] is not None and self._said.get(key) != line:
                 self._said[key] = line
                 self._console.print(
-                    f"{key}: {told['task']} epoch {told['epoch']} of {told['epochs']}, "
-                    f"loss {told['loss']:.3f}, validation {told['score']:.3f}"
+                    f"{key}: {report['task']} epoch {report['epoch']} of {report['epochs']}, "
+                    f"loss {report['loss']:.3f}, validation {report['score']:.3f}"
                     f"{self._time_left(running)}",
                     soft_wrap=True,
                 )
 
-    def _time_left(self, running: dict[str, _Told]) -> str:
+    def _time_left(self, running: dict[str, _Report]) -> str:
         """Say how long the rest will take, if it goes on as it went; tasks count alike."""
         done = self._ended - (self._count - self._waiting)
-        share = done + sum(self._share(key, told) for key, told in running.items())
+        share = done + sum(self._share(key, report) for key, report in running.items())
         share /= max(1, self._waiting)
         seconds = time.monotonic() - self._began
         if share < 0.02 or share >= 1:  # a guess, or none needed
@@ -82,24 +82,24 @@ class ProgressDisplay:
         left = seconds * (1 - share) / share
         return f", about {left / 60:.0f} min left" if left > 90 else f", about {left:.0f} s left"
 
-    def _share(self, key: str, told: _Told) -> float:
+    def _share(self, key: str, report: _Report) -> float:
         tasks = self._tasks[key]
-        if not told or told["task"] not in tasks:
+        if not report or report["task"] not in tasks:
             return 0.0
-        return float(tasks.index(told["task"]) + told["step"] / told["steps"]) / len(tasks)
+        return float(tasks.index(report["task"]) + report["step"] / report["steps"]) / len(tasks)
 
-    def _table(self, running: dict[str, _Told]) -> Table:
+    def _table(self, running: dict[str, _Report]) -> Table:
         table = Table(box=None, header_style="bold")
         for title in ("run", "task", "epoch", "loss", "validation", "task done", "run done"):
             table.add_column(title)
-        for key, told in running.items():
-            if not told:
+        for key, report in running.items():
+            if not report:
                 table.add_row(key, "starting")
                 continue
-            score = "" if told["score"] is None else f"{told['score']:.3f}"
-            epoch = f"{told['epoch']}/{told['epochs']}"
-            bars = _bar(told["step"] / told["steps"]), _bar(self._share(key, told))
-            table.add_row(key, told["task"], epoch, f"{told['loss']:.3f}", score, *bars)
+            score = "" if report["score"] is None else f"{report['score']:.3f}"
+            epoch = f"{report['epoch']}/{report['epochs']}"
+            bars = _bar(report["step"] / report["steps"]), _bar(self._share(key, report))
+            table.add_row(key, report["task"], epoch, f"{report['loss']:.3f}", score, *bars)
         done = f"{self._ended} of {self._count} runs done"
         seconds = time.monotonic() - self._began
         table.caption = Text(f"{done}, {seconds:.0f} s so far{self._time_left(running)}")

@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 
 from rich.console import Console
 
-from benchmarks.stream import Stream
 from pmn_cl import registry
+from pmn_cl.config.names import make_world
 from pmn_cl.config.spec import RunSpec
 from pmn_cl.errors import UserError
 from pmn_cl.progress import ProgressCallback
@@ -71,9 +71,10 @@ def verify_command(
     files = [find_result(path) for path in paths]
     recorded = [read_result(path) for path in files]
     runs = [runnable(path, result) for path, result in zip(files, recorded, strict=True)]
+    data = _data(runs, cache, progress)
     cases = [
-        _Case(path, result, run, _data(run, cache, progress), device or result.device or "cpu")
-        for path, result, run in zip(files, recorded, runs, strict=True)
+        _Case(path, result, run, digest, device or result.device or "cpu")
+        for path, result, run, digest in zip(files, recorded, runs, data, strict=True)
     ]
     again = _run_again([case for case in cases if case.on_same_data], workers, cache)
     found = [_found(case, again.get((case.run.key, case.device))) for case in cases]
@@ -82,9 +83,16 @@ def verify_command(
     return int(not all(finding.good for some in found for finding in some))
 
 
-def _data(run: RunSpec, cache: Path | None, progress: ProgressCallback | None) -> str:
-    """Return the digest of the data that a run has here, built first where needed."""
-    return Stream.open(run.stream, run.seed, cache=cache, progress=progress).store.digest
+def _data(
+    runs: Sequence[RunSpec], cache: Path | None, progress: ProgressCallback | None
+) -> list[str]:
+    """Return the digest of the data that each run has here; a world is opened once."""
+    digests: dict[str, str] = {}
+    for run in runs:
+        world = run.stream.world.model_dump_json()
+        if world not in digests:
+            digests[world] = make_world(run.stream.world).prepare(cache, progress).digest
+    return [digests[run.stream.world.model_dump_json()] for run in runs]
 
 
 def _run_again(

@@ -27,7 +27,7 @@ from pmn_cl.strategy.base import TrainingProgress
 
 @dataclass(frozen=True)
 class Terms:
-    """What holds for every run, whoever carries it out."""
+    """What holds for every run, whichever engine executes it."""
 
     cache: Path | None = None  # of prepared worlds
     device: str = "cpu"  # auto: a GPU, where the run finds one
@@ -35,21 +35,21 @@ class Terms:
 
 
 def work(
-    run: RunSpec, folder: Path, terms: Terms, masters: Sequence[int] = (), patience: float = 5.0
+    run: RunSpec, folder: Path, terms: Terms, parents: Sequence[int] = (), patience: float = 5.0
 ) -> None:
     """Carry a run out, with what it prints in a file beside its record.
 
-    It stops in order when it is told to, or when one of its masters, which are processes, is gone.
+    It stops in order on a signal, or when one of its parents (process ids) is gone.
     """
-    told: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, frame: told.append(number))
-    if masters:  # Ctrl-C reaches them, and they tell us
+    signals: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: signals.append(number))
+    if parents:  # Ctrl-C reaches them, and they signal us
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     else:
-        signal.signal(signal.SIGINT, lambda number, frame: told.append(number))
+        signal.signal(signal.SIGINT, lambda number, frame: signals.append(number))
 
     def stop() -> bool:
-        return bool(told) or not all(map(_alive, masters))
+        return bool(signals) or not all(map(_alive, parents))
 
     try:
         with (
@@ -91,7 +91,7 @@ def open_again(folder: Path) -> bool:
 
 
 def _alive(process: int) -> bool:
-    """Whether a process is there: a run whose driver was killed has nobody to go on for."""
+    """Whether a process is there: a run whose driver was killed has no reason to go on."""
     try:
         os.kill(process, 0)
     except (ProcessLookupError, PermissionError):  # gone, or another's by now
@@ -107,7 +107,7 @@ def finish(
     every: float,
     stop: Callable[[], bool],
 ) -> Result:
-    """Carry a run out and write its record, also when it fails or is told to stop."""
+    """Carry a run out and write its record, also when it fails or is asked to stop."""
     try:
         result = carry_out(
             run,
@@ -146,7 +146,7 @@ def ended(run: RunSpec, folder: Path, how: str, **what: Any) -> Result:
 
 
 class Progresses:
-    """Writes how far a run is into a small file, for who watches."""
+    """Writes how far a run is into a small file, for the driver to show."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / PROGRESS
@@ -159,6 +159,6 @@ class Progresses:
             self._task, self._score = progress.task, None
         if progress.score is not None:
             self._score = progress.score
-        told = {**asdict(progress), "score": self._score, "time": time.time()}
-        with suppress(UserError):  # no run ends because nobody can watch it
-            write_whole(self._path, json.dumps(told), sync=False)
+        written = {**asdict(progress), "score": self._score, "time": time.time()}
+        with suppress(UserError):  # no run ends because it cannot be shown
+            write_whole(self._path, json.dumps(written), sync=False)

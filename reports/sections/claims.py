@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pmn_cl.claims.claims import CLAIMS
 from pmn_cl.claims.evidence import Evidence
-from pmn_cl.claims.rule import RULE, SPLITS, CheckedClaim, judge
+from pmn_cl.claims.rule import RULE, SPLITS, CheckedClaim, check_claims
 from pmn_cl.claims.table import COLUMNS, basis_of, heading, row, tally
 from reports.blocks import Block, Commands, Missing, Row, Section, Table, Text
 from reports.folder import Gathered, largest
@@ -27,7 +27,7 @@ def claims(found: Gathered) -> Section:
         missing = Missing("No run is completed yet.", found.commands("run", "ablate", "sweep"))
         return Section("claims", title, [missing])
     evidence = Evidence(some, found.grades)
-    judged = judge(evidence, CLAIMS)
+    judged = check_claims(evidence, CLAIMS)
     blocks: list[Block] = [
         Text(f"{s}: {tally(j for j in judged if j.split == s)}.") for s in SPLITS
     ]

@@ -8,7 +8,7 @@ import pytest
 
 from pmn_cl.claims.claims import CLAIMS
 from pmn_cl.claims.evidence import Evidence
-from pmn_cl.claims.rule import judge
+from pmn_cl.claims.rule import check_claims
 from pmn_cl.claims.table import (
     FROZEN,
     JUDGEMENTS,
@@ -55,7 +55,7 @@ def test_the_claims_in_the_documents_are_those_of_the_results(results: list[Resu
     evidence = Evidence(gather(REFERENCE), read_grades(REFERENCE / JUDGEMENTS))
     basis = basis_of(results, evidence, read_frozen(REFERENCE / FROZEN))
     text = (ROOT / "docs" / "claims.md").read_text("utf-8")
-    assert as_markdown(basis, judge(evidence, CLAIMS)).strip() in text
+    assert as_markdown(basis, check_claims(evidence, CLAIMS)).strip() in text
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ class LocalEngine:
 
     def __init__(self) -> None:
         self._server = ForkServer()
-        self._running: dict[int, tuple[Any, RunSpec]] = {}  # by what tells that it has ended
+        self._running: dict[int, tuple[Any, RunSpec]] = {}  # by sentinel
 
     def __enter__(self) -> LocalEngine:
         return self
@@ -59,7 +59,7 @@ class LocalEngine:
         return [self._ending(cast(int, sentinel)) for sentinel in over]
 
     def stop(self) -> list[Ending]:
-        """Tell every process, and kill those that do not listen."""
+        """Signal every process, and kill those that do not stop."""
         end_all([process for process, _ in self._running.values()])
         return [self._ending(sentinel) for sentinel in list(self._running)]
 
@@ -108,7 +108,7 @@ def _work(environment: Mapping[str, str], *given: Any) -> None:
 
 
 def end_all(processes: Sequence[Any], grace: float = GRACE) -> None:
-    """Tell processes to stop, and kill those that have not after some seconds."""
+    """Signal processes to stop, and kill those that have not after some seconds."""
     for process in processes:
         process.terminate()
     deadline = time.monotonic() + grace

@@ -221,7 +221,7 @@ class RayEngine:
         return Ending(attempt.run, code, how)
 
     def stop(self) -> list[Ending]:
-        """Tell the runs on all nodes, and give up those of which nothing is heard."""
+        """Stop the runs on all nodes, and give up those that do not respond."""
         if not self._running:
             return []
         deadline = time.monotonic() + GRACE
@@ -287,7 +287,7 @@ def _root(error: BaseException) -> BaseException:
 
 
 def _in_short(error: BaseException) -> str:
-    """Return what the user must know of an error; Ray's tell long stories."""
+    """Return what the user must know of an error; Ray's are very long."""
     first = next(iter(str(error).strip().splitlines()), "")
     return first if isinstance(error, UserError) else f"{type(error).__name__}: {first}"
 

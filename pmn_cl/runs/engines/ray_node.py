@@ -86,7 +86,7 @@ class Home:
         self._begun: set[str] = set()
 
     def begin(self, attempt: str) -> None:
-        """Hear that an attempt has found room."""
+        """Note that an attempt has found room."""
         self._begun.add(attempt)
 
     def begun(self) -> set[str]:
@@ -158,7 +158,7 @@ class Node:
         return code
 
     async def stop(self) -> None:
-        """Tell every run to keep its state and end."""
+        """Signal every run to keep its state and end."""
         self._closed = True
         for process in self._processes.values():
             process.terminate()
@@ -312,7 +312,7 @@ class _Carrier:
         self._known = self._stamps()
 
     def carry(self) -> None:
-        """Carry what is new, and tell what is gone."""
+        """Send what is new, and say what is gone."""
         stamps = self._stamps()
         new = {name for name, stamp in stamps.items() if self._known.get(name) != stamp}
         found: dict[str, bytes | None] = dict.fromkeys(self._known.keys() - stamps.keys())

@@ -89,15 +89,15 @@ def one_run(path: Path, number: int, *, patience: float = 60.0) -> Result:
 
     One that was put back into Slurm's queue may find that the last attempt has not quite ended.
     """
-    told = _read(path)
-    registry.search_last(Path(told["modules"]))
-    if not 0 <= number < len(told["runs"]):
-        raise UserError(f"{path}: no run {number}, it has 0 to {len(told['runs']) - 1}")
-    run = _run(path, told["runs"][number])
-    folder = Path(told["out"]) / run.key
+    plan = _read(path)
+    registry.search_last(Path(plan["modules"]))
+    if not 0 <= number < len(plan["runs"]):
+        raise UserError(f"{path}: no run {number}, it has 0 to {len(plan['runs']) - 1}")
+    run = _run(path, plan["runs"][number])
+    folder = Path(plan["out"]) / run.key
     with storing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    terms = Terms(Path(told["cache"]), told["device"], told["every"])
+    terms = Terms(Path(plan["cache"]), plan["device"], plan["every"])
     work(run, folder, terms, patience=patience)
     return read_result(folder / RESULT)
 
@@ -115,11 +115,11 @@ def _run(path: Path, described: dict[str, Any]) -> RunSpec:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        told = json.loads(path.read_text("utf-8"))
+        plan = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError:
-        told = None
-    if not isinstance(told, dict) or told.get("version") != VERSION:
+        plan = None
+    if not isinstance(plan, dict) or plan.get("version") != VERSION:
         raise UserError(f"{path}: is no plan of version {VERSION}; write it with pmn-bench plan")
-    return told
+    return plan

@@ -22,7 +22,7 @@ from made_results import changed, result
 
 from pmn_cl.claims.claims import CLAIMS
 from pmn_cl.claims.evidence import Evidence, Grades, Measure, best_middle
-from pmn_cl.claims.rule import Check, CheckedClaim, Claim, Finding, above, every, judge
+from pmn_cl.claims.rule import Check, CheckedClaim, Claim, Finding, above, check_claims, every
 from pmn_cl.claims.table import COLUMNS, as_data, gather
 from pmn_cl.cli.main import main
 from pmn_cl.errors import UserError
@@ -151,7 +151,7 @@ def verdicts(judged: Sequence[CheckedClaim], split: str = "test") -> dict[str, s
 def judged_of(
     values: Mapping[str, float], table: Mapping[str, tuple[int, float, float]] = TABLE_5
 ) -> list[CheckedClaim]:
-    return judge(Evidence(made(values), grades(table)), CLAIMS)
+    return check_claims(Evidence(made(values), grades(table)), CLAIMS)
 
 
 def of(judged: Sequence[CheckedClaim], name: str, split: str = "test") -> Finding:
@@ -174,7 +174,7 @@ def test_their_mirror_image_satisfies_none_and_splits_are_judged_apart() -> None
     opposite = {group: (n, 4 - pmn, 4 - base) for group, (n, pmn, base) in TABLE_5.items()}
     on_novel = [g for g in grades(opposite) if g.split == "novel"]
     on_test = [g for g in grades(TABLE_5) if g.split == "test"]
-    judged = judge(Evidence(made(PAPER, mirrored), on_test + on_novel), CLAIMS)
+    judged = check_claims(Evidence(made(PAPER, mirrored), on_test + on_novel), CLAIMS)
     assert set(verdicts(judged).values()) == {"holds"}
     others = verdicts(judged, "novel")
     assert others.pop("no forgetting") == "holds"  # which is about no level
@@ -344,12 +344,12 @@ def test_p_values_are_corrected_over_the_claims_of_a_split() -> None:
         claim("unsure", [0.1, 0.2, 0.3]),  # t = 3.464: p = 0.074180
         claim("nothing", []),
     ]
-    judged = judge(ANY, claims)
+    judged = check_claims(ANY, claims)
     corrected = [of(judged, name).holm for name in ("sure", "less sure", "unsure")]
     assert corrected == pytest.approx([3 * 0.000755, 2 * 0.020204, 0.074180], abs=3e-6)
     assert of(judged, "nothing").holm is None
     # With a fourth like the second, 3 · 0.0202 is above 0.05: it holds, and that is said.
-    judged = judge(ANY, [*claims, claim("as sure", [0.09, 0.12, 0.15])])
+    judged = check_claims(ANY, [*claims, claim("as sure", [0.09, 0.12, 0.15])])
     assert of(judged, "less sure").verdict == "holds"
     assert of(judged, "less sure").note == "not after Holm"
     assert of(judged, "sure").note == ""
@@ -378,7 +378,7 @@ def forgetful(seed: int, last: float, **changes: Any) -> Result:
 
 
 def forgetting(*results: Result) -> tuple[str, str]:
-    found = of(judge(Evidence(results), CLAIMS), "no forgetting")
+    found = of(check_claims(Evidence(results), CLAIMS), "no forgetting")
     return found.verdict, found.note
 
 
@@ -418,12 +418,12 @@ def test_what_was_not_run_is_named_and_changes_nothing_else() -> None:
 
 
 def test_one_seed_is_no_claim() -> None:
-    judged = judge(Evidence(made(PAPER, seeds=[0]), grades(TABLE_5, judges=1)), CLAIMS)
+    judged = check_claims(Evidence(made(PAPER, seeds=[0]), grades(TABLE_5, judges=1)), CLAIMS)
     assert {j.finding.verdict for j in judged} == {"not enough data"}
 
 
 def test_without_files_of_judgements_it_is_said() -> None:
-    judged = judge(Evidence(made(PAPER)), CLAIMS)
+    judged = check_claims(Evidence(made(PAPER)), CLAIMS)
     for name in (name for name in NAMES if name.startswith("judges")):
         found = of(judged, name)
         assert found.verdict == "not enough data"
@@ -432,7 +432,7 @@ def test_without_files_of_judgements_it_is_said() -> None:
 
 def test_without_joint_training_there_is_no_average() -> None:
     results = [run for run in made(PAPER) if run.strategy != "hard_sharing_joint"]
-    found = verdicts(judge(Evidence(results, grades(TABLE_5)), CLAIMS))
+    found = verdicts(check_claims(Evidence(results, grades(TABLE_5)), CLAIMS))
     lacking = {name for name, verdict in found.items() if verdict != "holds"}
     assert lacking == {f"{name}, average" for name in ("hard_sharing", "pnn", "multinet")}
 
@@ -465,7 +465,7 @@ def summary(judged: Sequence[CheckedClaim]) -> list[tuple[str, str, str, str, fl
 
 
 ALL, GRADES = made(PAPER), grades(TABLE_5)
-USUAL = judge(Evidence(ALL, GRADES), CLAIMS)
+USUAL = check_claims(Evidence(ALL, GRADES), CLAIMS)
 
 
 @given(st.integers(0, 2**32))
@@ -473,14 +473,14 @@ USUAL = judge(Evidence(ALL, GRADES), CLAIMS)
 def test_the_order_of_results_and_grades_changes_nothing(seed: int) -> None:
     order = random.Random(seed)
     results, given_grades = order.sample(ALL, len(ALL)), order.sample(GRADES, len(GRADES))
-    assert judge(Evidence(results, given_grades), CLAIMS) == USUAL
+    assert check_claims(Evidence(results, given_grades), CLAIMS) == USUAL
 
 
 @given(st.lists(st.floats(-1, 1), min_size=len(SEEDS), max_size=len(SEEDS)))
 @settings(max_examples=10, deadline=None)
 def test_what_all_runs_of_a_seed_have_in_common_changes_nothing(shifts: list[float]) -> None:
     shifted = [_shifted(run, shifts[run.seed]) for run in ALL]
-    found = summary(judge(Evidence(shifted, GRADES), CLAIMS))
+    found = summary(check_claims(Evidence(shifted, GRADES), CLAIMS))
     for ours, usual in zip(found, summary(USUAL), strict=True):
         assert ours[:4] == usual[:4]
         assert ours[4] == pytest.approx(usual[4], abs=1e-9)
