@@ -25,7 +25,7 @@ from torch import Tensor
 from baselines.hard_sharing import HardSharing
 from baselines.options import GemOptions
 from pmn_cl.strategy.base import Experience
-from strategies.loop import task_seed
+from strategies.loaders import task_seed
 
 _COUNTS = ("samples_replayed", "checks", "projections")
 
@@ -90,7 +90,7 @@ class GradientEpisodicMemory(HardSharing):
     def backward(self) -> None:
         """Find the gradient of the batch, and make it one that hurts no old task."""
         super().backward()
-        new = self._taught.task_label
+        new = self.batch_experience.task_label
         old = [kept for label, kept in self.memory.items() if label != new]
         if not old:
             return

@@ -49,7 +49,7 @@ from pmn_cl.modules.caption import LONGEST
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.strategy.base import Experience
 from pmn_cl.tasks.base import Task
-from strategies.loop import task_seed
+from strategies.loaders import task_seed
 
 _DICE = "dice"
 _TOLD_AT_ONCE = 512  # scenes

@@ -14,7 +14,7 @@ from pmn_cl.data.loader import Batches
 from pmn_cl.data.samples import Rows, Samples
 from pmn_cl.data.store import SCENES
 from pmn_cl.strategy.base import Experience
-from strategies.loop import task_seed
+from strategies.loaders import task_seed
 
 
 def shuffled(experience: Experience, seed: int) -> Experience:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -159,19 +159,16 @@ class Progressive(TaskTemplate):
                     tuned_for=None if name == module.task else experience.task.name,
                 )
 
-    def look_at(self, experience: Experience) -> None:
+    def attach_scenes(self, experience: Experience) -> None:
         """Let what frozen modules find out about these scenes be remembered."""
         if self.memory is not None:
             self.memory.attach_samples(experience.task.name, experience.batches)
 
-    def make_train_dataloader(self, **kwargs: Any) -> None:
-        """Read batches, with the targets of other samples where the control asks for it."""
-        super().make_train_dataloader(**kwargs)
-        if self.current_experience().task.name in self.options.shuffled:
-            course = self.dataloader.course
-            self.dataloader.course = replace(
-                course, experience=shuffled(course.experience, self.seed)
-            )
+    def training_samples(self, experience: Experience) -> Experience:
+        """Return the task's samples, with the targets of others where the control asks for it."""
+        if experience.task.name in self.options.shuffled:
+            return shuffled(experience, self.seed)
+        return experience
 
     def validate(self) -> dict[str, float]:
         """Score what is being learned; not what learns from shuffled targets, see the options."""

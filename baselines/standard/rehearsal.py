@@ -20,7 +20,7 @@ from baselines.options import AgemOptions, ReplayOptions
 from baselines.standard.plugged import WithPlugin
 from pmn_cl.strategy.avalanche import import_avalanche
 from pmn_cl.strategy.base import Experience
-from strategies.loop import task_seed
+from strategies.loaders import task_seed
 
 import_avalanche()
 

@@ -29,7 +29,7 @@ from pmn_cl.data.world import World
 from pmn_cl.errors import UserError
 from pmn_cl.strategy.avalanche import import_avalanche
 from pmn_cl.tasks.base import Columns, Names, Task
-from strategies.loop import task_seed
+from strategies.loaders import task_seed
 
 import_avalanche()
 

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from pmn_cl.errors import UserError
 from pmn_cl.modules.task_module import digest_of
 from pmn_cl.strategy.avalanche import import_avalanche
+from pmn_cl.strategy.base import TrainingProgress
 from strategies.controls import exchange, shuffled
-from strategies.loop import TrainingProgress
 from strategies.options import PmnOptions
 from strategies.pmn import Progressive
 

@@ -17,8 +17,9 @@ from pmn_cl.errors import UserError
 from pmn_cl.modules.runtime.trace import Trace
 from pmn_cl.modules.task_module import digest_of
 from pmn_cl.strategy.avalanche import import_avalanche
+from pmn_cl.strategy.base import TrainingProgress
 from pmn_cl.strategy.training import TrainingSettings
-from strategies.loop import TaskTemplate, TrainingProgress
+from strategies.loop import TaskTemplate
 from strategies.options import PmnOptions
 from strategies.pmn import Progressive
 

@@ -21,7 +21,7 @@ from pmn_cl.modules.relation import RelationQuery
 from pmn_cl.modules.runtime.trace import Trace
 from pmn_cl.modules.task_module import digest_of, identity_of
 from pmn_cl.strategy.avalanche import import_avalanche
-from strategies.loop import TrainingProgress
+from pmn_cl.strategy.base import TrainingProgress
 from strategies.options import PmnOptions
 from strategies.pmn import Progressive, count_distance, query_loss
 
