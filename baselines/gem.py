@@ -56,9 +56,9 @@ class GradientEpisodicMemory(HardSharing):
 
     def finish(self, experience: Experience) -> None:
         """Keep some samples; which, the seed and the task say, so that loading keeps the same."""
-        dice = np.random.default_rng(task_seed(self.seed, f"memory of {experience.task.name}"))
+        rng = np.random.default_rng(task_seed(self.seed, f"memory of {experience.task.name}"))
         size = min(self.options.patterns_per_experience, len(experience.batches))
-        rows = np.sort(dice.choice(len(experience.batches), size, replace=False))
+        rows = np.sort(rng.choice(len(experience.batches), size, replace=False))
         x, y = experience.batches[rows]
         self.memory[experience.task_label] = EpisodicMemory(
             experience, x.to(self.device), y.to(self.device)

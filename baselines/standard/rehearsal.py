@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from baselines.options import AgemOptions, ReplayOptions
-from baselines.standard.plugged import WithPlugin
+from baselines.standard.plugin import WithPlugin
 from pmn_cl.strategy.avalanche import import_avalanche
 from pmn_cl.strategy.base import Experience
 from strategies.loaders import task_seed

@@ -233,7 +233,7 @@ def test_old_tasks_are_held_as_far_as_the_new_data_can_ask_them(
     assert list(old.terms(OldTaskQuery(learned.network, env), experience.task, 2.0)) == held
 
 
-def test_sentences_are_those_that_the_old_network_tells(
+def test_sentences_are_those_that_the_old_network_generates(
     learned: LearningWithoutForgetting, experiences: Experiences
 ) -> None:
     new, task = experiences["train"]["cnt"], experiences["train"]["cap"].task

@@ -445,6 +445,6 @@ def test_passes_are_a_small_number() -> None:
 
 
 def test_the_options_need_no_torch() -> None:
-    code = "import sys, baselines.multinet_options; print('torch' in sys.modules)"
+    code = "import sys, baselines.options; print('torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"

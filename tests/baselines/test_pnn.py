@@ -133,7 +133,7 @@ def test_a_layer_without_adapters_is_equation_1() -> None:
     assert layer(torch.tensor([[4.0, 1.0]]), earlier).tolist() == [[1.5]]
 
 
-def test_a_first_column_hears_nothing() -> None:
+def test_a_first_column_receives_nothing() -> None:
     layer = LateralLayer(3, 2, columns=0, wiring=Wiring())
     h = torch.randn(5, 3)
     assert torch.equal(layer(h, []), layer.W(h).relu())
@@ -207,7 +207,7 @@ def test_three_columns_over_regions_are_the_equations_written_out() -> None:
 
 def test_a_fused_vector_is_heard_where_its_query_is_asked() -> None:
     network = network_of(list(KINDS.values()))
-    assert {name: network[name].hears for name in KINDS} == {
+    assert {name: network[name].receives_from for name in KINDS} == {
         "obj": set(),  # whose head looks at regions alone, as that of att
         "att": set(),
         "rel": set(),
@@ -217,12 +217,12 @@ def test_a_fused_vector_is_heard_where_its_query_is_asked() -> None:
     }
 
 
-def test_a_second_relation_hears_the_first_and_captions() -> None:
+def test_a_second_relation_receives_from_the_first_and_captions() -> None:
     class Again(RelationTask):
         name = "again"
 
     network = network_of([KINDS["rel"], KINDS["vqa"], KINDS["cap"], Again()])
-    assert network["again"].hears == {"rel", "cap"}
+    assert network["again"].receives_from == {"rel", "cap"}
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_which_parts_an_answer_depends_on(part: str, heard: bool) -> None:
     assert torch.equal(network(x, "vqa"), before) != heard
 
 
-def test_no_column_hears_a_later_one() -> None:
+def test_no_column_receives_from_a_later_one() -> None:
     network = network_of(list(KINDS.values()))
     alone = {name: network_of(list(KINDS.values())[: i + 1]) for i, name in enumerate(KINDS)}
     for name, smaller in alone.items():
@@ -470,7 +470,7 @@ def test_options_reach_the_columns(experiences: Experiences) -> None:
 
 
 def test_options_need_no_torch() -> None:
-    code = "import sys, baselines.pnn_options; print('torch' in sys.modules)"
+    code = "import sys, baselines.options; print('torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
 
@@ -483,7 +483,7 @@ PIXELS = 64  # of a digit of scikit-learn's; layers are as wide, so that V is th
 class Perceptrons(nn.Module):
     """Columns of two lateral layers and a linear head on split digits.
 
-    As in Avalanche, the first layer hears the input once more for every earlier column.
+    As in Avalanche, the first layer receives the input once more for every earlier column.
     """
 
     def __init__(self, adapters: bool) -> None:

@@ -17,8 +17,8 @@ from torch.nn.functional import cross_entropy
 
 from baselines.hard_sharing import HardSharing
 from baselines.options import REFUSED, PluginOptions, ReplayOptions
-from baselines.standard.plugged import Plugin
-from baselines.standard.regularised import Ewc, Mas, Si
+from baselines.standard.plugin import Plugin
+from baselines.standard.regularisation import Ewc, Mas, Si
 from baselines.standard.rehearsal import Agem, Replay
 from benchmarks.avalanche_stream import collate, make_benchmark
 from benchmarks.stream import Stream, StreamTask
