@@ -228,7 +228,7 @@ class _Check:
         with _randomness(3):
             _, asked_alike = self.first_run()
         if _other_answers(answers, asked_alike):
-            how = f"made and taught twice with the same seed, it answers {other[0]!r} otherwise"
+            how = f"made and trained twice with the same seed, it answers {other[0]!r} otherwise"
             raise ContractError(Promise.SEED, how)
         how = f"where it was asked between tasks, it learns otherwise, as {other[0]!r} shows"
         raise ContractError(Promise.ANY_ORDER, how)
@@ -332,7 +332,7 @@ class _Watch:
             raise self.refused[0]
 
     def read(self, place: Place, column: str = "") -> None:
-        """Be told that something is read."""
+        """Note that something is read."""
         if self.allowed is None or any(
             _is_of(experience, place, column) for experience in self.allowed
         ):
