@@ -24,12 +24,12 @@ from torch import Tensor, nn
 
 from pmn_cl.data.loader import BatchLoader
 from pmn_cl.errors import UserError
-from pmn_cl.modules.runtime.trace import Trace
 from pmn_cl.modules.task_module import digest_of
 from pmn_cl.strategy.avalanche import import_avalanche
 from pmn_cl.strategy.base import Experience, ParameterCount, State, Strategy, TrainingProgress
 from pmn_cl.strategy.training import TrainingSettings
 from strategies.loaders import EpochBatches, EpochLoader, labelled, mixes_tasks, rows_of, task_seed
+from strategies.non_finite import first_non_finite
 from strategies.selection import Selection, validation_interval, validation_of
 from strategies.state import load, restore, resume, save, state_of
 
@@ -40,6 +40,7 @@ from avalanche.training.templates.base_sgd import PeriodicEval  # noqa: E402
 
 _PREDICTED_AT_ONCE = 512  # samples
 _PROGRESS_EVERY = 1.0  # seconds
+_ADVICE = "; a smaller learning rate may help"
 
 
 class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avalanche has no types
@@ -202,7 +203,8 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
             known = ", ".join(self.settings)
             raise UserError(f"no training settings for the task {name!r}, only for {known}")
         torch.manual_seed(task_seed(self.seed, name))
-        self.experiences[experience.task_label] = self.batch_experience = experience
+        self.experiences[experience.task_label] = experience
+        self.batch_experience = experience  # that the batch is of, where tasks alternate
         self.train_mb_size = self.settings[name].batch_size
         self.attach_scenes(experience)
         self.plan(experience)
@@ -359,16 +361,18 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
 
     def _what_is_not_finite(self) -> str:
         """Say where a loss that is not finite came from."""
-        task, step = self.current_experience().task.name, self.clock.train_exp_iterations + 1
-        trace = Trace()
-        with torch.no_grad():
-            self.model(self.mb_x, task, teacher=self.mb_y, trace=trace)
-        guilty = [c for c in trace.calls if not bool(c.output.isfinite().all())]
-        first = f"{guilty[0].callee}, called by M_{guilty[0].caller}" if guilty else f"M_{task}"
+        loss, step = float(self._batch_loss.detach()), self.clock.train_exp_iterations + 1
+        if mixes_tasks(self.mb_x):
+            labels = sorted({int(sample["task"]) for sample in self.mb_y.unbind(0)})
+            tasks = ", ".join(repr(self.experiences[label].task.name) for label in labels)
+            return f"the loss of a batch of the tasks {tasks} is {loss} at step {step}{_ADVICE}"
+        # Where tasks alternate, the batch's is not the one that is being learned last.
+        experience = self.batch_experience if self.is_training else self.current_experience()
+        task = experience.task.name
+        first = first_non_finite(self.model, self.mb_x, self.mb_y, task)
         return (
-            f"the loss of the task {task!r} is {float(self._batch_loss.detach())} at step {step}: "
-            f"the first output that is not finite is that of {first}; a smaller learning rate may "
-            "help"
+            f"the loss of the task {task!r} is {loss} at step {step}: the first output that is not "
+            f"finite is that of {first}{_ADVICE}"
         )
 
 
