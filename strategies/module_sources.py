@@ -7,14 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-
 from pmn_cl.data.samples import digest_of_samples
 from pmn_cl.errors import UserError
 from pmn_cl.modules.library import cards as library
 from pmn_cl.modules.runtime.network import ModuleNetwork
 from pmn_cl.modules.task_module import TaskModule
-from pmn_cl.provenance import code_revision, versions
 from pmn_cl.strategy.base import Experience
 from pmn_cl.strategy.training import TrainingSettings
 from strategies.module_factory import ModuleFactory
@@ -91,7 +88,7 @@ def recipe(
     settings: TrainingSettings,
     run: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return all that decides what a task's module comes to; ``run`` is what holds for all."""
+    """Return all that decides what a task's module comes to; ``run``: what its data do not say."""
     name, options, plan = experience.task.name, factory.options, factory.plan(experience)
     kind, samples = factory.module_class(experience), experience.samples
     return {
@@ -107,8 +104,6 @@ def recipe(
         "supervision": options.supervision if name in options.supervise else None,
         **{"untrained": name in options.untrained, "shuffled": name in options.shuffled},
         "asking": options.asking if name == "vqa" else None,
-        **{"threads": torch.get_num_threads(), "versions": versions()},
-        "code": code_revision(),
     }
 
 

@@ -27,6 +27,7 @@ from pmn_cl.modules.runtime.environment import Memory
 from pmn_cl.modules.runtime.network import ModuleNetwork
 from pmn_cl.modules.sizes import DEPARTURES, Departures
 from pmn_cl.modules.task_module import TaskModule
+from pmn_cl.provenance import code_digest, versions
 from pmn_cl.strategy.base import Experience, State, TrainingProgress
 from pmn_cl.tasks.answers import AnswerTask
 from pmn_cl.tasks.base import Task
@@ -141,9 +142,11 @@ class Progressive(TaskTemplate):
 
     def _recipe(self, experience: Experience, callees: Mapping[str, TaskModule]) -> dict[str, Any]:
         """Return all that decides what a task's module comes to."""
-        settings = self.settings[experience.task.name]
+        kinds = type(self), self.factory.module_class(experience), type(experience.task)
         run = {"seed": self.seed, "budget": self.budget, "device": self.device.type}
-        return recipe(experience, callees, self.factory, settings, run)
+        run |= {"threads": torch.get_num_threads(), "versions": versions()}
+        run |= {"code": code_digest(*kinds)}
+        return recipe(experience, callees, self.factory, self.settings[experience.task.name], run)
 
     def calls(self, experience: Experience) -> tuple[str, ...]:
         """Return the tasks whose modules the task's module may call."""
