@@ -31,6 +31,7 @@ from pmn_cl.provenance import code_digest, versions
 from pmn_cl.strategy.base import Experience, State, TrainingProgress
 from pmn_cl.tasks.answers import AnswerTask
 from pmn_cl.tasks.base import Task
+from pmn_cl.tasks.counts import UNKNOWN
 from strategies.controls import shuffled
 from strategies.fine_tuning import take_asking, unfreeze_callees
 from strategies.loop import TaskTemplate
@@ -291,6 +292,12 @@ def query_loss(asked: RelationQuery, y: Mapping[str, Tensor]) -> Tensor:
 
 
 def count_distance(logits: Tensor, count: Tensor) -> Tensor:
-    """Smooth L1 between the expected count and the true one."""
+    """Smooth L1 between the expected count and the true one, where that is known; else 0."""
+    known = count != UNKNOWN
+    if not bool(known.any()):
+        return logits.sum() * 0
     numbers = torch.arange(logits.shape[1], device=logits.device, dtype=logits.dtype)
-    return smooth_l1_loss(logits.softmax(1) @ numbers, count.to(logits))
+    expected = logits.softmax(1) @ numbers
+    if not bool(known.all()):
+        expected, count = expected[known], count[known]
+    return smooth_l1_loss(expected, count.to(logits))
