@@ -114,8 +114,8 @@ def total_parameters(name: str, options: Any, experiences: Sequence[Experience])
     strategy = _strategy(name)(options=options)
     build = getattr(strategy, "build", None)
     if build is None:
-        raise UserError(f"{name!r} has no network, so that its size means nothing to others")
-    with torch.random.fork_rng(devices=[]):  # who counts must not change what is drawn next
+        raise UserError(f"{name!r} has no network, so that its size cannot be compared")
+    with torch.random.fork_rng(devices=[]):  # counting must not change what is drawn next
         strategy.expect(experiences)
         build(experiences)
     return strategy.parameter_count().total
@@ -154,6 +154,26 @@ def matched_options(
     return found.options
 
 
+def matched_options_for(
+    name: str,
+    options: Any,
+    matched_to: str,
+    experiences: Sequence[Experience],
+    others: Mapping[str, Any] | None = None,
+) -> Any:
+    """Return options that make a strategy as large as another of the stream.
+
+    ``others`` are the options of the strategies in the stream; one that is not there is as large
+    as it usually is at this size.
+    """
+    kind = _strategy(matched_to)
+    if others is not None and matched_to in others:
+        return matched_options(name, options, matched_to, others[matched_to], experiences)
+    same = {"size"} & type(options).model_fields.keys() & kind.Options.model_fields.keys()
+    usual = kind.Options.model_validate({field: getattr(options, field) for field in same})
+    return matched_options(name, options, matched_to, usual, experiences)
+
+
 def variant_options(
     name: str,
     options: Any,
@@ -163,18 +183,12 @@ def variant_options(
 ) -> Any:
     """Return the options of a variant: for ``matched-pmn``, those with PMN's parameters.
 
-    Any other variant is a mere name. ``others`` are the options of the other strategies in the
-    stream; one that is not there is as large as it usually is at this size.
+    Any other variant is a mere name.
     """
     if not variant.startswith(VARIANT):
         return options
     other = variant.removeprefix(VARIANT)
-    kind = _strategy(other)
-    if others is not None and other in others:
-        return matched_options(name, options, other, others[other], experiences)
-    same = {"size"} & type(options).model_fields.keys() & kind.Options.model_fields.keys()
-    usual = kind.Options.model_validate({field: getattr(options, field) for field in same})
-    return matched_options(name, options, other, usual, experiences)
+    return matched_options_for(name, options, other, experiences, others)
 
 
 def _strategy(name: str) -> type[Strategy]:
