@@ -88,7 +88,7 @@ class _Check:
         made = self._make(seed=_SEED)
         if not isinstance(made, Strategy):
             raise UserError(f"make(seed={_SEED}) returned {made!r}, expected a Strategy")
-        with self._watch.only("hearing of the stream", []):
+        with self._watch.only("expecting the stream", []):
             made.expect(self._train)
         return made
 
@@ -98,7 +98,7 @@ class _Check:
         self.unseen(strategy, 0)
         answers: Answers = {}
         before = _weights(strategy)
-        for count in self.teach(strategy):
+        for count in self.train(strategy):
             last = self._train[count - 1].task.name
             after = _weights(strategy)
             if isinstance(getattr(strategy, "model", None), nn.Module) and _same(before, after):
@@ -114,7 +114,7 @@ class _Check:
             self.unseen_at_once()
         return strategy, answers
 
-    def teach(self, strategy: Strategy) -> Iterator[int]:
+    def train(self, strategy: Strategy) -> Iterator[int]:
         """Let it learn, and yield how many tasks it has learned."""
         if strategy.at_once:
             with self._watch.only("learning", [*self._train, *self._val]):
@@ -220,7 +220,7 @@ class _Check:
         """Let another one learn the same, asked only in the end."""
         with _randomness(2):
             second = self.make()
-            for _ in self.teach(second):
+            for _ in self.train(second):
                 pass
             other = _other_answers(answers, self.ask(second, self._test))
         if not other:
@@ -356,7 +356,7 @@ def _is_of(experience: Experience, place: Place, column: str) -> bool:
 
 
 class _WatchedBatches(Batches):
-    """Batches that tell when they are read."""
+    """Batches that report when they are read."""
 
     watch: _Watch
     place: Place
@@ -375,7 +375,7 @@ class _WatchedBatches(Batches):
 
 
 class _WatchedArray(MappedArray):
-    """A column of the store that tells when it is read."""
+    """A column of the store that reports when it is read."""
 
     def __init__(self, column: MappedArray, watch: _Watch, place: Place, name: str) -> None:
         super().__init__(column.path, column.offset, column.shape, column.dtype)

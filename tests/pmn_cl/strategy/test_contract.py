@@ -407,7 +407,7 @@ BROKEN: list[tuple[type[Strategy], Promise, str]] = [
     (LooksAtTestAndSaysNothing, Promise.OWN_DATA, r"while learning 'obj' it read test/scenes/reg"),
     (LooksAtTruth, Promise.OWN_DATA, r"while learning 'obj' it read train/scenes/digit"),
     (LooksAtTruthWhenAsked, Promise.OWN_DATA, r"asked for 'obj' it read test/scenes/digit"),
-    (LearnsBeforehand, Promise.OWN_DATA, r"while hearing of the stream it read train/att"),
+    (LearnsBeforehand, Promise.OWN_DATA, r"while expecting the stream it read train/att"),
     (LearnsAgainWhenLoaded, Promise.OWN_DATA, r"while loading it read train/obj"),
     (PeeksAtTargets, Promise.NO_TARGETS, r"other targets .* it answers 'att' otherwise"),
     (PeeksAtColumns, Promise.NO_TARGETS, r"other targets .* it answers 'obj' otherwise"),
