@@ -4,7 +4,8 @@ Of every task learned, a few samples are kept. A step on the new task may not ra
 the loss on the samples of any old task k: ⟨g, g_k⟩ ≥ 0 for the gradients g of the batch and g_k of
 the memory. Where one is violated, g gives way to the nearest g̃ that violates none.
 
-A gradient is over all parameters of the network, those of old heads too; who has none counts as 0.
+A gradient is over all parameters of the network, those of old heads too, with 0 where there is
+none.
 
 Departures: the memory is a random choice rather than a task's last samples, as samples here come
 in no order; steps are Adam's of the projected gradient, as everywhere here, so that what the

@@ -35,8 +35,8 @@ from avalanche.training.storage_policy import (  # noqa: E402
 class _WithMemory(WithPlugin):
     """Keeps samples of the tasks it has learned.
 
-    Which ones depends on seed and task alone, so a memory need not be saved: whoever goes through
-    the same experiences keeps the same samples.
+    Which ones depends on seed and task alone, so a memory need not be saved: the same
+    experiences lead to the same samples.
     """
 
     keeps_data = True

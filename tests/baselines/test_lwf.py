@@ -36,7 +36,7 @@ def experiences(open_stream: Callable[..., Experiences]) -> Experiences:
 
 
 def lwf(seed: int = 0, plugins: tuple[Any, ...] = (), **options: Any) -> LearningWithoutForgetting:
-    """Learn with a small network and one short epoch per task, unless told otherwise."""
+    """Learn with a small network and one short epoch per task, unless the options say otherwise."""
     training = {task: {"epochs": 1} for task in TASKS}
     given = {**SMALL, "training": training, **options}
     return LearningWithoutForgetting(
@@ -240,10 +240,10 @@ def test_sentences_are_those_that_the_old_network_generates(
     old = old_of(learned, new)
     x, _ = new.batches[np.arange(0, 300, 7)]
     words = old._sentences(task, Environment.of(x))["words"]
-    told = learned.network(x, "cap").argmax(2)
-    assert torch.equal(words, told[:, : words.shape[1]])
-    assert not told[:, words.shape[1] :].any()
-    # Heard again, each word is the likeliest after those before it.
+    generated = learned.network(x, "cap").argmax(2)
+    assert torch.equal(words, generated[:, : words.shape[1]])
+    assert not generated[:, words.shape[1] :].any()
+    # Followed again, each word is the likeliest after those before it.
     again = learned.network(x, "cap", teacher={"words": words}).argmax(2)
     assert torch.equal(again[words != 0], words[words != 0])
 

@@ -109,7 +109,7 @@ def fill(parameter: Tensor, values: Any) -> None:
 
 def test_a_layer_with_adapters_is_equation_2() -> None:
     layer = LateralLayer(2, 1, columns=2, wiring=Wiring(adapters=True, alpha=0.01))
-    assert layer.lateral.alpha.tolist() == pytest.approx([0.01, 0.01])  # started as told
+    assert layer.lateral.alpha.tolist() == pytest.approx([0.01, 0.01])  # as the options say
     fill(layer.W.weight, [[1.0, -1.0]])
     fill(layer.W.bias, [0.5])
     fill(layer.lateral.alpha, [0.5, 2.0])
@@ -165,10 +165,10 @@ def test_a_layer_treats_every_place_alone(
         assert torch.allclose(whole[place], alone, atol=1e-6)
 
 
-def lateral_by_hand(weights: Mapping[str, Tensor], name: str, heard: list[Tensor]) -> Tensor:
+def lateral_by_hand(weights: Mapping[str, Tensor], name: str, received: list[Tensor]) -> Tensor:
     """U σ(V · α ⊙ h), with α multiplied onto the activations, as it is written."""
     alpha = weights[f"{name}.alpha"]
-    stacked = torch.cat([a * h for a, h in zip(alpha, heard, strict=True)], dim=-1)
+    stacked = torch.cat([a * h for a, h in zip(alpha, received, strict=True)], dim=-1)
     inner = stacked @ weights[f"{name}.V.weight"].T + weights[f"{name}.V.bias"]
     return inner.clamp(min=0) @ weights[f"{name}.U.weight"].T
 
@@ -202,7 +202,7 @@ def test_three_columns_over_regions_are_the_equations_written_out() -> None:
         seconds.append(second)
 
 
-# What is heard of whom.
+# Which columns receive from which.
 
 
 def test_a_fused_vector_is_heard_where_its_query_is_asked() -> None:
@@ -226,7 +226,7 @@ def test_a_second_relation_receives_from_the_first_and_captions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "heard"),
+    ("part", "received"),
     [
         ("obj.first", True),
         ("rel.second.W", True),  # its regions are there whatever is asked
@@ -238,14 +238,14 @@ def test_a_second_relation_receives_from_the_first_and_captions() -> None:
         ("vqa.fusion.join", True),
     ],
 )
-def test_which_parts_an_answer_depends_on(part: str, heard: bool) -> None:
+def test_which_parts_an_answer_depends_on(part: str, received: bool) -> None:
     network = network_of(list(KINDS.values()), Wiring(alpha=1.0))
     x = batch_for(KINDS["vqa"])
     before = network(x, "vqa")
     with torch.no_grad():
         for parameter in network.columns.get_submodule(part).parameters():
             parameter.add_(0.5)
-    assert torch.equal(network(x, "vqa"), before) != heard
+    assert torch.equal(network(x, "vqa"), before) != received
 
 
 def test_no_column_receives_from_a_later_one() -> None:

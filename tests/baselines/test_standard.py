@@ -109,9 +109,9 @@ def test_the_penalty_is_what_the_loss_has_too_much(experiences: Experiences, kin
 
     strategy = make(kind, plugins=[Measure()], strength=STRONG[kind])
     learn(strategy, experiences, ["obj", "att"])
-    added, told = np.array(extra).T
-    assert told.max() > 1e-3
-    assert added == pytest.approx(told, abs=1e-5)
+    added, reported = np.array(extra).T
+    assert reported.max() > 1e-3
+    assert added == pytest.approx(reported, abs=1e-5)
 
 
 @pytest.mark.parametrize("kind", REGULARISED)
@@ -326,10 +326,12 @@ def test_a_memory_is_reported_in_samples_and_bytes(
     attributes = len(experiences["train"]["obj"].samples.store.names["attributes"])
     seen = boxes * (128 * 4 + 4 * 4 + 1) + 8 + 8  # regions, boxes, mask; scene and sample
     obj, att = boxes * (8 + 1) + 8, boxes * (attributes + 1) + 8  # target, asked; task
-    told = strategy.details()
-    assert told["memory_samples"] == count
+    reported = strategy.details()
+    assert reported["memory_samples"] == count
     assert (
-        told["memory_bytes"] == strategy.memory_bytes() == count * seen + count // 2 * (obj + att)
+        reported["memory_bytes"]
+        == strategy.memory_bytes()
+        == count * seen + count // 2 * (obj + att)
     )
 
 

@@ -35,7 +35,7 @@ BELOW = TASKS[:5]
 
 
 def pmn(plugins: tuple[Any, ...] = (), seed: int = 0, **options: Any) -> Progressive:
-    """PMN with one epoch for each task, unless told otherwise."""
+    """PMN with one epoch for each task, unless the options say otherwise."""
     training = {task: {"epochs": 1} for task in TASKS} | options.pop("training", {})
     chosen = PmnOptions.model_validate({"training": training, **options})
     return Progressive(options=chosen, plugins=plugins, seed=seed)

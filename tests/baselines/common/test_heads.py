@@ -159,14 +159,14 @@ def test_a_generated_sentence_is_one_that_the_teacher_would_follow() -> None:
         head.speak.bias[END] = 0.3  # so that some end early
     env = Environment.of(batch())
     seen = seen_of(env)
-    told = head(seen, env)
-    words = told.argmax(2)
-    taught = head(seen, env, {"words": words})
+    generated = head(seen, env)
+    words = generated.argmax(2)
+    followed = head(seen, env, {"words": words})
     for row in range(B):
         ends = (words[row] == END).nonzero()
         length = int(ends[0]) + 1 if len(ends) else LONGEST
-        torch.testing.assert_close(told[row, :length], taught[row, :length])
-        assert (told[row, length:] == 0).all()
+        torch.testing.assert_close(generated[row, :length], followed[row, :length])
+        assert (generated[row, length:] == 0).all()
 
 
 def test_answers_start_unlikely() -> None:

@@ -414,7 +414,7 @@ BROKEN: list[tuple[type[Strategy], Promise, str]] = [
     (KeepsWhatItPeekedAt, Promise.NO_TARGETS, r"other targets .* it answers 'obj' otherwise"),
     (MoreTrainableThanTotal, Promise.PARAMETERS, r"after 'obj' it reports 1419 parameters, 2838"),
     (ForgetsToCountBiases, Promise.PARAMETERS, r"reports 1408 parameters, but its model has 1419"),
-    (ThrowsDice, Promise.SEED, r"taught twice with the same seed, it answers 'obj' otherwise"),
+    (ThrowsDice, Promise.SEED, r"trained twice with the same seed, it answers 'obj' otherwise"),
     (ThrowsNumpysDice, Promise.SEED, r"twice with the same seed"),
     (ForgetsWhenLoaded, Promise.KEPT, r"after saving and loading it answers 'obj' otherwise"),
     (GrowsWhenLoaded, Promise.KEPT, r"had 2838 parameters, and after saving and loading 2840"),
