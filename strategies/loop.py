@@ -29,7 +29,7 @@ from pmn_cl.strategy.avalanche import import_avalanche
 from pmn_cl.strategy.base import Experience, ParameterCount, State, Strategy, TrainingProgress
 from pmn_cl.strategy.training import TrainingSettings
 from strategies.loaders import EpochBatches, EpochLoader, labelled, mixes_tasks, rows_of, task_seed
-from strategies.non_finite import first_non_finite
+from strategies.non_finite import non_finite_loss
 from strategies.selection import Selection, validation_interval, validation_of
 from strategies.state import load, restore, resume, save, state_of
 
@@ -40,7 +40,6 @@ from avalanche.training.templates.base_sgd import PeriodicEval  # noqa: E402
 
 _PREDICTED_AT_ONCE = 512  # samples
 _PROGRESS_EVERY = 1.0  # seconds
-_ADVICE = "; a smaller learning rate may help"
 
 
 class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avalanche has no types
@@ -265,22 +264,22 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         x, y = self.mb_x, self.mb_y
         if not self.is_training:
             outputs: Any = self.model(x, self.current_experience().task.name)
-            self._batch_loss = self.current_experience().task.loss(outputs, y)
+            self.mb_loss = self.current_experience().task.loss(outputs, y)  # as plugins find it
             return outputs
         self.samples_seen += len(x)
         if mixes_tasks(x):
             outputs = self.model(x)
-            self._batch_loss = self.task_loss(outputs, y)
+            self.mb_loss = self.task_loss(outputs, y)
         else:
             self.batch_experience = self.experiences[int(y["task"][0])]
-            outputs, self._batch_loss = self.batch_loss(x, y, self.batch_experience)
+            outputs, self.mb_loss = self.batch_loss(x, y, self.batch_experience)
         return outputs
 
     def criterion(self) -> Tensor:
         """Return the loss of the batch, which must be finite."""
-        loss: Tensor = self._batch_loss
+        loss: Tensor = self.mb_loss
         if not math.isfinite(loss.item()):
-            raise UserError(self._what_is_not_finite())
+            raise UserError(non_finite_loss(self))
         return loss
 
     def optimizer_step(self) -> None:
@@ -358,22 +357,6 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         """Return the experience that is being learned or evaluated, with its type."""
         experience: Experience = self.experience
         return experience
-
-    def _what_is_not_finite(self) -> str:
-        """Say where a loss that is not finite came from."""
-        loss, step = float(self._batch_loss.detach()), self.clock.train_exp_iterations + 1
-        if mixes_tasks(self.mb_x):
-            labels = sorted({int(sample["task"]) for sample in self.mb_y.unbind(0)})
-            tasks = ", ".join(repr(self.experiences[label].task.name) for label in labels)
-            return f"the loss of a batch of the tasks {tasks} is {loss} at step {step}{_ADVICE}"
-        # Where tasks alternate, the batch's is not the one that is being learned last.
-        experience = self.batch_experience if self.is_training else self.current_experience()
-        task = experience.task.name
-        first = first_non_finite(self.model, self.mb_x, self.mb_y, task)
-        return (
-            f"the loss of the task {task!r} is {loss} at step {step}: the first output that is not "
-            f"finite is that of {first}{_ADVICE}"
-        )
 
 
 def _size(module: nn.Module, learning: bool = False) -> int:

@@ -104,7 +104,7 @@ def test_the_penalty_is_what_the_loss_has_too_much(experiences: Experiences, kin
 
     class Measure(SupervisedPlugin):
         def before_backward(self, strategy: Any, **kwargs: Any) -> None:
-            added = (strategy.loss - strategy._batch_loss).item()
+            added = (strategy.loss - strategy.mb_loss).item()
             extra.append((added, strategy.penalty()))
 
     strategy = make(kind, plugins=[Measure()], strength=STRONG[kind])
