@@ -1,8 +1,8 @@
 """Progressive Module Networks as a strategy: build M_n, train it through frozen children, freeze.
 
 The modules themselves are in ``pmn_cl.modules``; the loop is the template's. How a module is built
-is in ``module_factory``, which need not be learned in ``module_sources``, and what M_vqa may change
-of others in ``fine_tuning``.
+is in ``module_factory``, which need not be learned in ``module_sources``, what M_vqa may change of
+others in ``fine_tuning``, and what is added to a task's loss in ``losses``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import smooth_l1_loss
 
 from pmn_cl import registry
 from pmn_cl.errors import UserError, did_you_mean
@@ -22,7 +21,6 @@ from pmn_cl.modules.count import CountModule
 from pmn_cl.modules.importance import gates_seen
 from pmn_cl.modules.library import cards as library
 from pmn_cl.modules.library.cache import ModuleCache
-from pmn_cl.modules.relation import RelationQuery, relation_code
 from pmn_cl.modules.runtime.environment import Memory
 from pmn_cl.modules.runtime.network import ModuleNetwork
 from pmn_cl.modules.sizes import DEPARTURES, Departures
@@ -31,10 +29,10 @@ from pmn_cl.provenance import code_digest, versions
 from pmn_cl.strategy.base import Experience, State, TrainingProgress
 from pmn_cl.tasks.answers import AnswerTask
 from pmn_cl.tasks.base import Task
-from pmn_cl.tasks.counts import UNKNOWN
 from strategies.controls import shuffled
 from strategies.fine_tuning import take_asking, unfreeze_callees
 from strategies.loop import TaskTemplate
+from strategies.losses import count_distance, query_loss
 from strategies.module_factory import ModuleFactory
 from strategies.module_sources import GivenModules, KnownModule, recipe
 from strategies.options import PmnOptions
@@ -273,31 +271,3 @@ class Progressive(TaskTemplate):
     def details(self) -> dict[str, float]:
         """Say how many modules were learned by other runs."""
         return {} if self.module_cache is None else {"modules_reused": len(self.module_cache.taken)}
-
-
-def query_loss(asked: RelationQuery, y: Mapping[str, Tensor]) -> Tensor:
-    """Cross-entropy on [b, r] of the samples that need a relation; any box of the anchor is right.
-
-    Samples that need none have relation -1, and cost nothing.
-    """
-    needs = y["ask_relation"] >= 0
-    if not bool(needs.any()):
-        return asked.box.sum() * 0
-    box = (asked.box * y["ask_boxes"]).sum(1)[needs]
-    relations = asked.relation.shape[1] // 2
-    code = relation_code(y["ask_relation"], y["ask_direction"], relations)[needs]
-    relation = asked.relation[needs].gather(1, code[:, None])
-    floor = torch.finfo(box.dtype).tiny
-    return -box.clamp(min=floor).log().mean() - relation.clamp(min=floor).log().mean()
-
-
-def count_distance(logits: Tensor, count: Tensor) -> Tensor:
-    """Smooth L1 between the expected count and the true one, where that is known; else 0."""
-    known = count != UNKNOWN
-    if not bool(known.any()):
-        return logits.sum() * 0
-    numbers = torch.arange(logits.shape[1], device=logits.device, dtype=logits.dtype)
-    expected = logits.softmax(1) @ numbers
-    if not bool(known.all()):
-        expected, count = expected[known], count[known]
-    return smooth_l1_loss(expected, count.to(logits))
