@@ -4,7 +4,8 @@ Of every task learned, a few samples are kept. A step on the new task may not ra
 the loss on the samples of any old task k: ⟨g, g_k⟩ ≥ 0 for the gradients g of the batch and g_k of
 the memory. Where one is violated, g gives way to the nearest g̃ that violates none.
 
-A gradient is over all parameters of the network, those of old heads too; who has none counts as 0.
+A gradient is over all parameters of the network, those of old heads too, with 0 where there is
+none.
 
 Departures: the memory is a random choice rather than a task's last samples, as samples here come
 in no order; steps are Adam's of the projected gradient, as everywhere here, so that what the
@@ -25,7 +26,7 @@ from torch import Tensor
 from baselines.hard_sharing import HardSharing
 from baselines.options import GemOptions
 from pmn_cl.strategy.base import Experience
-from strategies.loop import task_seed
+from strategies.loaders import task_seed
 
 _COUNTS = ("samples_replayed", "checks", "projections")
 
@@ -56,9 +57,9 @@ class GradientEpisodicMemory(HardSharing):
 
     def finish(self, experience: Experience) -> None:
         """Keep some samples; which, the seed and the task say, so that loading keeps the same."""
-        dice = np.random.default_rng(task_seed(self.seed, f"memory of {experience.task.name}"))
+        rng = np.random.default_rng(task_seed(self.seed, f"memory of {experience.task.name}"))
         size = min(self.options.patterns_per_experience, len(experience.batches))
-        rows = np.sort(dice.choice(len(experience.batches), size, replace=False))
+        rows = np.sort(rng.choice(len(experience.batches), size, replace=False))
         x, y = experience.batches[rows]
         self.memory[experience.task_label] = EpisodicMemory(
             experience, x.to(self.device), y.to(self.device)
@@ -90,7 +91,7 @@ class GradientEpisodicMemory(HardSharing):
     def backward(self) -> None:
         """Find the gradient of the batch, and make it one that hurts no old task."""
         super().backward()
-        new = self._taught.task_label
+        new = self.batch_experience.task_label
         old = [kept for label, kept in self.memory.items() if label != new]
         if not old:
             return

@@ -23,7 +23,7 @@ from baselines.common.trunk import NetworkPlan, Trunk
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.strategy.base import Experience
 from pmn_cl.tasks.base import Task
-from strategies.loop import Course, task_seed
+from strategies.loaders import EpochBatches, task_seed
 
 
 class SharedNetwork(HeadsNetwork):
@@ -56,17 +56,17 @@ class _Mixing(HardSharing):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self._shares: list[tuple[Course, int]] = []  # the batches of each task, and how many
+        self._shares: list[tuple[EpochBatches, int]] = []  # each task's batches, and how many
 
-    def course(self, experience: Experience, again: str = "") -> Course:
+    def batches_of(self, experience: Experience, again: str = "") -> EpochBatches:
         """Return a task's batches: in its own order, or in another where it is learned again."""
         seed = task_seed(self.seed, f"again for {again}") if again else self.seed
-        return Course(experience, self.settings[experience.task.name].batch_size, seed)
+        return EpochBatches(experience, self.settings[experience.task.name].batch_size, seed)
 
     def own_steps(self, experience: Experience) -> int:
         """Return how many steps a task would have alone."""
         settings = self.settings[experience.task.name]
-        return settings.steps(len(self.course(experience)), self.budget)
+        return settings.steps(len(self.batches_of(experience)), self.budget)
 
     def plan(self, experience: Experience) -> None:
         """Take all steps of all tasks, in as many parts as the last task has epochs."""
@@ -75,8 +75,9 @@ class _Mixing(HardSharing):
 
     def make_train_dataloader(self, **kwargs: Any) -> None:
         """Mix the batches of the tasks."""
-        names = "+".join(course.experience.task.name for course, _ in self._shares)
-        self.dataloader = Mixture(self, self._shares, task_seed(self.seed, names))
+        names = "+".join(batches.experience.task.name for batches, _ in self._shares)
+        seed = task_seed(self.seed, names)
+        self.dataloader = MixtureLoader(self._shares, seed, self.epochs, self.clock)
 
 
 class HardSharingJoint(_Mixing):
@@ -93,7 +94,7 @@ class HardSharingJoint(_Mixing):
     ) -> None:
         """Learn all tasks together, as one long experience."""
         self._shares = [
-            (self.course(experience), self.own_steps(experience)) for experience in experiences
+            (self.batches_of(experience), self.own_steps(experience)) for experience in experiences
         ]
         self._validations = {v.task.name: v for v in validations}
         for experience in experiences:
@@ -106,8 +107,8 @@ class HardSharingJoint(_Mixing):
 
     def prepare(self, experience: Experience) -> None:
         """Add the heads of all tasks."""
-        for course, _ in self._shares or [(self.course(experience), 0)]:
-            super().prepare(course.experience)
+        for batches, _ in self._shares or [(self.batches_of(experience), 0)]:
+            super().prepare(batches.experience)
 
     def validate(self) -> dict[str, float]:
         """Score all tasks that are learned together."""
@@ -135,32 +136,34 @@ class HardSharingCumulative(_Mixing):
         """Learn a task, and the earlier ones again."""
         steps, earlier = self.own_steps(experience), list(self.experiences.values())
         again = [
-            (self.course(old, experience.task.name), (steps + place) // len(earlier))
+            (self.batches_of(old, experience.task.name), (steps + place) // len(earlier))
             for place, old in enumerate(earlier)
         ]
-        new = (self.course(experience), steps)
-        self._shares = [*((course, count) for course, count in again if count), new]
+        new = (self.batches_of(experience), steps)
+        self._shares = [*((batches, count) for batches, count in again if count), new]
         super().learn(experience, validation)
 
 
-class Mixture:
-    """Batches of several tasks in random order, in as many parts as the strategy has epochs."""
+class MixtureLoader:
+    """Batches of several tasks in random order, in as many parts as there are epochs."""
 
-    def __init__(self, strategy: _Mixing, courses: list[tuple[Course, int]], seed: int) -> None:
-        self._strategy = strategy
-        self._courses = [course for course, _ in courses]
-        turns = np.repeat(np.arange(len(courses)), [steps for _, steps in courses])
+    def __init__(
+        self, shares: list[tuple[EpochBatches, int]], seed: int, epochs: int, clock: Any
+    ) -> None:
+        self._clock = clock
+        self._batches = [batches for batches, _ in shares]
+        turns = np.repeat(np.arange(len(shares)), [steps for _, steps in shares])
         self._order = np.random.default_rng(seed).permutation(turns)
-        self._ends = np.linspace(0, len(turns), strategy.epochs + 1).round().astype(int)
+        self._ends = np.linspace(0, len(turns), epochs + 1).round().astype(int)
 
     def __len__(self) -> int:
         return len(self._order)
 
     def __iter__(self) -> Iterator[list[Any]]:
-        clock = self._strategy.clock
-        done, end = clock.train_exp_iterations, self._ends[clock.train_exp_epochs + 1]
-        taken = np.bincount(self._order[:done], minlength=len(self._courses))
+        done = self._clock.train_exp_iterations
+        end = self._ends[self._clock.train_exp_epochs + 1]
+        taken = np.bincount(self._order[:done], minlength=len(self._batches))
         running = [
-            course.from_step(int(step)) for course, step in zip(self._courses, taken, strict=True)
+            batches.from_step(int(step)) for batches, step in zip(self._batches, taken, strict=True)
         ]
         return (next(running[turn]) for turn in self._order[done:end])

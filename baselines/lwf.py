@@ -4,12 +4,12 @@ No old data is kept. Before a task is learned, the network is copied and frozen.
 answers to the old tasks *about the new data* is what the network must go on answering while it
 learns: its loss is L_new + λ_o Σ_old L_old.
 
-L_old is the paper's for classes, the cross-entropy of chances softened by a temperature T. Other
-outputs get a distillation in their own form, each a mean like the loss of its task:
+L_old is the paper's for classes, the cross-entropy of probabilities softened by a temperature T.
+Other outputs get a distillation in their own form, each a mean like the loss of its task:
 
-- labels, answers: binary cross-entropy with the old chances as targets;
+- labels, answers: binary cross-entropy with the old probabilities as targets;
 - pointing: KL divergence over the boxes that are there, softened by T as all that follow;
-- sentences: KL divergence per word, along the sentence that the old network tells of the scene;
+- sentences: KL divergence per word, along the sentence that the old network generates;
 - counts: as classes.
 
 What an old task asks may be missing in the new data. Where a relation is, a random box that is
@@ -19,9 +19,9 @@ own (counts are asked with vqa's questions); where it has none, old tasks with q
 out, as old questions are not kept and random words ask nothing.
 
 Departures: the old answers are not recorded for all data beforehand but found for each batch, which
-is the same for a frozen copy and needs no room; only its sentences are told beforehand, once per
-scene, as a word needs those before it. Sentences are held for the first 16 samples of a batch, a
-random choice as batches are shuffled. There is no warm-up of the new head alone, so that every
+is the same for a frozen copy and needs no room; only its sentences are generated beforehand, once
+per scene, as a word needs those before it. Sentences are held for the first 16 samples of a batch,
+a random choice as batches are shuffled. There is no warm-up of the new head alone, so that every
 strategy takes the same steps, and no weight decay, as nowhere here.
 
 A step of vqa with five old tasks takes about three times as long as plain hard sharing's (measured:
@@ -49,10 +49,10 @@ from pmn_cl.modules.caption import LONGEST
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.strategy.base import Experience
 from pmn_cl.tasks.base import Task
-from strategies.loop import task_seed
+from strategies.loaders import task_seed
 
-_DICE = "dice"
-_TOLD_AT_ONCE = 512  # scenes
+_GENERATOR = "dice"  # in a saved state
+_GENERATED_AT_ONCE = 512  # scenes
 _SENTENCES = 16  # of a batch: each has a term per word, and they cost the most
 
 
@@ -89,7 +89,7 @@ class LearningWithoutForgetting(HardSharing):
         return outputs, loss + self.options.strength * sum(terms.values())
 
     def extra_state(self) -> dict[str, Tensor]:
-        """Return the copy, while there is one, and how its lots fall."""
+        """Return the copy, while there is one, and its random generator."""
         return {} if self._old is None else self._old.state()
 
     def load_extra_state(self, tensors: Mapping[str, Tensor]) -> None:
@@ -132,17 +132,17 @@ class OldNetwork:
     def __init__(self, network: SharedNetwork, experience: Experience, seed: int) -> None:
         self.network = copy.deepcopy(network).requires_grad_(False).eval()
         self._experience = experience
-        self._dice = torch.Generator().manual_seed(task_seed(seed, experience.task.name))
-        self._told: dict[str, Tensor] = {}  # sentences (scenes of the split, T), by task
+        self._generator = torch.Generator().manual_seed(task_seed(seed, experience.task.name))
+        self._generated: dict[str, Tensor] = {}  # sentences (scenes of the split, T), by task
 
     def state(self) -> dict[str, Tensor]:
-        """Return what was frozen, and the state of the dice."""
-        return {**self.network.state_dict(), _DICE: self._dice.get_state()}
+        """Return what was frozen, and the state of the random generator."""
+        return {**self.network.state_dict(), _GENERATOR: self._generator.get_state()}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Be the network of such a state."""
         kept = dict(tensors)
-        self._dice.set_state(kept.pop(_DICE))
+        self._generator.set_state(kept.pop(_GENERATOR))
         self.network.load_state_dict(kept)
 
     def ask(self, env: Environment) -> Environment:
@@ -151,11 +151,13 @@ class OldNetwork:
         wanted = {name for task in self.network.tasks.values() for name in task.query}
         if not wanted.issuperset(names) or any(name in env.fields for name in names):
             return env
-        lots = torch.rand(env.mask.shape, generator=self._dice).masked_fill(~env.mask.cpu(), -1)
-        drawn = {"box": lots.argmax(1)}
+        scores = torch.rand(env.mask.shape, generator=self._generator).masked_fill(
+            ~env.mask.cpu(), -1
+        )
+        drawn = {"box": scores.argmax(1)}
         for name, several in (("relation", "relations"), ("direction", "directions")):
             count = self.network.plan.shape.count(several)
-            drawn[name] = torch.randint(count, (len(env),), generator=self._dice)
+            drawn[name] = torch.randint(count, (len(env),), generator=self._generator)
         asked = {name: value.to(env.mask.device) for name, value in drawn.items()}
         return replace(env, fields={**env.fields, **asked})
 
@@ -166,36 +168,36 @@ class OldNetwork:
         for name, task in self.network.tasks.items():
             if name == new.name or not now.env.fields.keys() >= set(task.query):
                 continue
-            ours, theirs, told, counted = now, before, None, now.env.mask
+            ours, theirs, teacher, counted = now, before, None, now.env.mask
             if task.form == "sentence":
                 ours, theirs = now.first(_SENTENCES), before.first(_SENTENCES)
-                told = self._sentences(task, ours.env)
-                counted = told["words"] != 0
-            old = theirs.answer(task, told)
+                teacher = self._sentences(task, ours.env)
+                counted = teacher["words"] != 0
+            old = theirs.answer(task, teacher)
             distil = DISTILLATIONS[task.form]
-            terms[name] = distil(ours.answer(task, told), old, counted, temperature)
+            terms[name] = distil(ours.answer(task, teacher), old, counted, temperature)
         return terms
 
     def _sentences(self, task: Task, env: Environment) -> Mapping[str, Tensor]:
-        """Return what was told of the scenes of a batch, as far as the longest goes."""
-        if task.name not in self._told:
-            self._told[task.name] = self._tell(task, env.mask.device)
+        """Return the sentences of the scenes of a batch, cut to the longest."""
+        if task.name not in self._generated:
+            self._generated[task.name] = self._generate(task, env.mask.device)
         first = self._experience.batches.scenes.first
-        words = self._told[task.name].index_select(0, env["scene"] - first)
-        spoken = (words != 0).any(0).nonzero()  # a weak network may say nothing in the middle
-        longest = int(spoken.max()) + 1 if len(spoken) else 1
+        words = self._generated[task.name].index_select(0, env["scene"] - first)
+        used = (words != 0).any(0).nonzero()  # a weak network may leave out a word in the middle
+        longest = int(used.max()) + 1 if len(used) else 1
         return {"words": words[:, :longest]}
 
     @torch.no_grad()
-    def _tell(self, task: Task, device: torch.device) -> Tensor:
+    def _generate(self, task: Task, device: torch.device) -> Tensor:
         """Return a sentence (T,) about every scene of the experience; of others, nothing (0)."""
         scenes = self._experience.batches.scenes
-        told = torch.zeros(len(scenes), LONGEST, dtype=torch.long, device=device)
+        words = torch.zeros(len(scenes), LONGEST, dtype=torch.long, device=device)
         present = torch.from_numpy(np.unique(self._experience.samples.columns["scene"])).long()
-        for rows in torch.split(present, _TOLD_AT_ONCE):
+        for rows in torch.split(present, _GENERATED_AT_ONCE):
             x = {name: value.to(device) for name, value in scenes.take(rows).items()}
-            told[rows.to(device)] = self.network(x, task.name).argmax(2)
-        return told
+            words[rows.to(device)] = self.network(x, task.name).argmax(2)
+        return words
 
 
 # L_old: of outputs now and before, what counts of them, and T.
@@ -206,7 +208,7 @@ Distillation = Callable[[Tensor, Tensor, Tensor, float], Tensor]
 def distil_classes(now: Tensor, old: Tensor, mask: Tensor, temperature: float) -> Tensor:
     """−Σ_c y′_c log ŷ′_c of (B, N, classes), the mean over regions that are there.
 
-    y′ is the softmax of the old logits over T, the paper's chances to the power of 1/T, normed.
+    y′ is the softmax of the old logits over T: their probabilities to the power of 1/T, normed.
     """
     return _mean(_cross_entropy(now, old, temperature), mask)
 
@@ -229,14 +231,14 @@ def distil_answers(now: Tensor, old: Tensor, mask: Tensor, temperature: float) -
 
 def distil_pointing(now: Tensor, old: Tensor, mask: Tensor, temperature: float) -> Tensor:
     """KL(y′ ‖ ŷ′) over the boxes (B, N) that are there, the mean over samples."""
-    # Finite, so that no chance at all costs nothing rather than 0 · ∞.
+    # Finite, so that probability 0 costs nothing rather than 0 · ∞.
     now, old = (logits.masked_fill(~mask, OUT_OF_REACH) for logits in (now, old))
     return _divergence(now, old, temperature).mean()
 
 
-def distil_sentences(now: Tensor, old: Tensor, spoken: Tensor, temperature: float) -> Tensor:
-    """KL(y′ ‖ ŷ′) over the words (B, T, words) at each place, the mean over places spoken at."""
-    return _mean(_divergence(now, old, temperature), spoken)
+def distil_sentences(now: Tensor, old: Tensor, counted: Tensor, temperature: float) -> Tensor:
+    """KL(y′ ‖ ŷ′) over the words (B, T, words) at each place, the mean over places with a word."""
+    return _mean(_divergence(now, old, temperature), counted)
 
 
 def _mean(costs: Tensor, counted: Tensor) -> Tensor:

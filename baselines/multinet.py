@@ -12,8 +12,8 @@ Where this departs from the publication, which learns all tasks at once and feed
 - Tasks here ask queries. A task that asks nothing, or what the sample brings, is decoded with just
   that; any other with the sample's query in translation, A·q, as PMN asks M_rel about a question.
 - Outputs come back as probabilities: per region where they are (classes, labels, a map over the
-  regions), else per scene, to all its regions. Of a sentence it is the first word: to tell all of
-  it in every pass would take longer than all the rest.
+  regions), else per scene, to all its regions. Of a sentence it is the first word: to generate all
+  of it in every pass would take longer than all the rest.
 - Γ is a sum and a layer, and r⁰ goes around it, so that feedback is a modest addition at first.
   Gradient comes through the last pass alone, and to φ⁰ by way of r⁰: a third less time with two.
 
@@ -161,8 +161,8 @@ class MultinetNetwork(HeadsNetwork):
                 query = self.read(env, old, h)
             else:
                 query = integrator.translations[old.name](asked)
-            hears = {"words": env.mask.new_zeros((len(env), 1), dtype=torch.long)}
-            teacher = hears if old.form == "sentence" else None  # its first word
+            no_word = {"words": env.mask.new_zeros((len(env), 1), dtype=torch.long)}
+            teacher = no_word if old.form == "sentence" else None  # gives the first word alone
             outputs = self.decode(env, old, h, query, teacher)
             codes.append(integrator.encode(old, outputs, env))
         joined: Tensor = integrator(h, first, sum(codes[1:], codes[0]))
@@ -192,7 +192,7 @@ class MultinetNetwork(HeadsNetwork):
 class FrozenNetwork(MultinetNetwork):
     """φ⁰ is the first task's; every task brings all else that it needs, its own Γ and φᵅ too.
 
-    With a single Γ, the second task alone would have learned how to listen to the others.
+    With a single Γ, the second task alone would have learned how to use the others' outputs.
     """
 
     def __init__(self, plan: NetworkPlan, passes: int) -> None:

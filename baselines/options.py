@@ -1,4 +1,8 @@
-"""What a stream's YAML may say about the strategies of this folder. No torch here."""
+"""What a stream's YAML may say about the strategies of this folder. No torch here.
+
+First the networks, then the methods on hard sharing's network; at the end which of Avalanche's
+plugins and memories cannot work here.
+"""
 
 from __future__ import annotations
 
@@ -10,47 +14,105 @@ from pmn_cl.strategy.training import NetworkOptions
 
 
 class HeadsOptions(NetworkOptions):
-    """Of a network with a head per task."""
+    """Options of every network with a head per task; hard sharing has no others."""
 
     width: int | None = Field(default=None, ge=4)  # of every layer; None: as the size has it
     attention: int | None = Field(default=None, ge=1)  # in which soft attention compares
 
 
-class GemOptions(HeadsOptions):
-    """Of gradient episodic memory."""
-
-    patterns_per_experience: int = Field(default=64, ge=1)  # samples kept of each task
-    memory_strength: float = Field(default=0.5, ge=0)  # γ: above 0, steps also serve old tasks
-
-
-class LwfOptions(HeadsOptions):
-    """Of learning without forgetting; the defaults are the paper's λ_o and T."""
-
-    strength: float = Field(default=1.0, ge=0)  # λ_o, the weight of every old task's term
-    temperature: float = Field(default=2.0, gt=0)  # T, above 1: small chances count for more
-
-
-class MultinetOptions(HeadsOptions):
-    """Of a network whose earlier tasks' outputs come back into its representation."""
-
-    passes: int = Field(default=2, ge=0, le=10)  # times that they come back; 0: never
-
-
 class PnnOptions(HeadsOptions):
-    """Of a network with a column per task."""
+    """Options of Progressive Neural Networks, with a column per task."""
 
     adapters: bool = True  # eq. 2; without: eq. 1, a matrix from every earlier column
     alpha: float = Field(default=0.1, gt=0)  # where the adapters' scales start
 
 
+class MultinetOptions(HeadsOptions):
+    """Options of Multinet, where earlier tasks' outputs come back into the representation."""
+
+    passes: int = Field(default=2, ge=0, le=10)  # times that they come back; 0: never
+
+
+class EwcOptions(HeadsOptions):
+    """Options of elastic weight consolidation."""
+
+    strength: float = Field(default=100.0, ge=0)  # lambda, of the penalty in the loss
+
+
+class SiOptions(HeadsOptions):
+    """Options of synaptic intelligence."""
+
+    strength: float = Field(default=10.0, ge=0)  # lambda, of the penalty in the loss
+
+
+class MasOptions(HeadsOptions):
+    """Options of memory aware synapses."""
+
+    strength: float = Field(default=0.01, ge=0)  # lambda, of the penalty in the loss
+    alpha: float = Field(default=0.5, ge=0, le=1)  # how much earlier importances weigh
+
+
+class LwfOptions(HeadsOptions):
+    """Options of learning without forgetting; the defaults are the paper's λ_o and T."""
+
+    strength: float = Field(default=1.0, ge=0)  # λ_o, the weight of every old task's term
+    temperature: float = Field(default=2.0, gt=0)  # T, above 1: small probabilities count for more
+
+
+class GemOptions(HeadsOptions):
+    """Options of gradient episodic memory."""
+
+    patterns_per_experience: int = Field(default=64, ge=1)  # samples kept of each task
+    memory_strength: float = Field(default=0.5, ge=0)  # γ: above 0, steps also serve old tasks
+
+
+class AgemOptions(HeadsOptions):
+    """Options of averaged gradient episodic memory."""
+
+    patterns_per_experience: int = Field(default=200, ge=1)  # samples kept of each task
+    sample_size: int = Field(default=64, ge=1)  # of them, for each step
+
+
+class ReplayOptions(HeadsOptions):
+    """Options of experience replay."""
+
+    mem_size: int = Field(default=1000, ge=1)  # samples kept of all tasks
+    storage: Literal["experience", "reservoir"] = "experience"  # each task alike, or each sample
+    batch_size_mem: int | None = Field(default=None, ge=1)  # kept samples in a step; None: as new
+
+    @field_validator("storage", mode="before")
+    @classmethod
+    def _why_not(cls, storage: object) -> object:
+        reason = _BALANCED.get(str(storage).removesuffix("-balanced").removesuffix("_balanced"))
+        if reason is not None:
+            raise ValueError(f"storage by {storage} cannot work here: {reason}")
+        return storage
+
+
+class PluginOptions(HeadsOptions):
+    """Options of any plugin of Avalanche's, or one written for it."""
+
+    plugin: str = Field(pattern=r"^[\w.]+:\w+$")  # package.module:Class
+    arguments: dict[str, JsonValue] = Field(default_factory=dict)  # of its constructor
+
+    @model_validator(mode="after")
+    def _can_work(self) -> PluginOptions:
+        name = self.plugin.partition(":")[2]
+        if name in REFUSED:
+            raise ValueError(f"{name} cannot work here: {REFUSED[name]}")
+        if name == "EWCPlugin" and self.arguments.get("mode") == "online":
+            raise ValueError(
+                "EWCPlugin's mode 'online' cannot work here: it needs new weights to come after "
+                "all old ones, and readers of queries come before the heads"
+            )
+        return self
+
+
+# What cannot work here, and why.
+
 _CLASSES = "it counts classes, and most tasks here have none"
-
-
 _GENERATES = "it needs a network that generates inputs"
-
-
 _MIXES = "it mixes tasks in one batch: "
-
 
 # Plugins of Avalanche's that cannot work with a head and a loss per task, by class.
 REFUSED = {
@@ -83,69 +145,8 @@ REFUSED = {
     "TrainGeneratorAfterExpPlugin": _GENERATES,
 }
 
-
+# Ways of sharing a replay memory that cannot work here.
 _BALANCED = {
     "class": _CLASSES,
     "task": "it takes data sets of classes only; a task is an experience here: take 'experience'",
 }
-
-
-class EwcOptions(HeadsOptions):
-    """Of elastic weight consolidation."""
-
-    strength: float = Field(default=100.0, ge=0)  # lambda, of the penalty in the loss
-
-
-class SiOptions(HeadsOptions):
-    """Of synaptic intelligence."""
-
-    strength: float = Field(default=10.0, ge=0)  # lambda, of the penalty in the loss
-
-
-class MasOptions(HeadsOptions):
-    """Of memory aware synapses."""
-
-    strength: float = Field(default=0.01, ge=0)  # lambda, of the penalty in the loss
-    alpha: float = Field(default=0.5, ge=0, le=1)  # how much earlier importances weigh
-
-
-class AgemOptions(HeadsOptions):
-    """Of averaged gradient episodic memory."""
-
-    patterns_per_experience: int = Field(default=200, ge=1)  # samples kept of each task
-    sample_size: int = Field(default=64, ge=1)  # of them, for each step
-
-
-class ReplayOptions(HeadsOptions):
-    """Of experience replay."""
-
-    mem_size: int = Field(default=1000, ge=1)  # samples kept of all tasks
-    storage: Literal["experience", "reservoir"] = "experience"  # each task alike, or each sample
-    batch_size_mem: int | None = Field(default=None, ge=1)  # kept samples in a step; None: as new
-
-    @field_validator("storage", mode="before")
-    @classmethod
-    def _why_not(cls, storage: object) -> object:
-        reason = _BALANCED.get(str(storage).removesuffix("-balanced").removesuffix("_balanced"))
-        if reason is not None:
-            raise ValueError(f"storage by {storage} cannot work here: {reason}")
-        return storage
-
-
-class PluginOptions(HeadsOptions):
-    """Of any plugin of Avalanche's, or one written for it."""
-
-    plugin: str = Field(pattern=r"^[\w.]+:\w+$")  # package.module:Class
-    arguments: dict[str, JsonValue] = Field(default_factory=dict)  # of its constructor
-
-    @model_validator(mode="after")
-    def _can_work(self) -> PluginOptions:
-        name = self.plugin.partition(":")[2]
-        if name in REFUSED:
-            raise ValueError(f"{name} cannot work here: {REFUSED[name]}")
-        if name == "EWCPlugin" and self.arguments.get("mode") == "online":
-            raise ValueError(
-                "EWCPlugin's mode 'online' cannot work here: it needs new weights to come after "
-                "all old ones, and readers of queries come before the heads"
-            )
-        return self

@@ -1,4 +1,4 @@
-"""Progressive Neural Networks (Rusu et al. 2016): a column per task, which hears earlier ones.
+"""Progressive Neural Networks (Rusu et al. 2016): a column per task, joined to earlier ones.
 
 With h⁽ʲ⁾ᵢ the activations of layer i in column j, and those of all columns before k stacked as
 h⁽<ᵏ⁾ᵢ, a layer is, with adapters (eq. 2) and without (eq. 1),
@@ -16,9 +16,9 @@ fused vector into the head. The last two are added in front of the layers they f
 there are several and different ones: W (h + U …) is the equations' W h + U …, with W U for U.
 
 An earlier column looks at the sample of the new task. Its regions are there whatever is asked. Its
-fused vector is heard where the new task asks all that the earlier one asks: a question hears
-captions, which ask nothing, and other questions; it does not hear the relation's column, which
-would need a box and a relation, and nothing is made up in their place.
+fused vector is received where the new task asks all that the earlier one asks: a question's column
+receives from captions, which ask nothing, and other questions; not from the relation's column,
+which would need a box and a relation, and nothing is made up in their place.
 """
 
 from __future__ import annotations
@@ -47,23 +47,23 @@ class Wiring(NamedTuple):
 
 
 class Lateral(nn.Module):
-    """Adds to a layer what it hears from so many earlier columns, all equally wide.
+    """Adds to a layer what it receives from so many earlier columns, all equally wide.
 
     U has no bias of its own, as that of W is added to the same sum.
     """
 
-    def __init__(self, heard: int, width: int, columns: int, wiring: Wiring) -> None:
+    def __init__(self, received: int, width: int, columns: int, wiring: Wiring) -> None:
         super().__init__()
-        self.heard, self.columns, self.adapters = heard, columns, wiring.adapters
+        self.received, self.columns, self.adapters = received, columns, wiring.adapters
         if columns and wiring.adapters:
             self.alpha = nn.Parameter(torch.full((columns,), wiring.alpha))
-            self.V = nn.Linear(columns * heard, heard)
-            self.U = nn.Linear(heard, width, bias=False)
+            self.V = nn.Linear(columns * received, received)
+            self.U = nn.Linear(received, width, bias=False)
         elif columns:
-            self.U = nn.Linear(columns * heard, width, bias=False)  # all U⁽ᵏ:ʲ⁾ side by side
+            self.U = nn.Linear(columns * received, width, bias=False)  # all U⁽ᵏ:ʲ⁾ side by side
 
     def forward(self, own: Tensor, earlier: Sequence[Tensor]) -> Tensor:
-        """Return the layer (…, width) with what comes from earlier ones, each (…, heard)."""
+        """Return the layer (…, width) with what comes from earlier ones, each (…, received)."""
         if len(earlier) != self.columns:
             raise ValueError(f"{len(earlier)} columns came, expected {self.columns}")
         if not earlier:
@@ -71,7 +71,7 @@ class Lateral(nn.Module):
         stacked = torch.cat(list(earlier), dim=-1)
         if self.adapters:
             # V (α ⊙ h) = (V ⊙ α) h: a matrix is smaller than all activations of a batch.
-            scaled = self.V.weight * self.alpha.repeat_interleave(self.heard)
+            scaled = self.V.weight * self.alpha.repeat_interleave(self.received)
             stacked = linear(stacked, scaled, self.V.bias).relu()
         added: Tensor = own + self.U(stacked)
         return added
@@ -111,15 +111,15 @@ class Column(nn.Module):
         self.second = LateralLayer(width, width, columns, wiring)
         self.regions = Lateral(width, width, columns, wiring)
         self.head = head_for(task, plan)
-        # What a head does not look at would never learn, and has nothing to tell later columns.
+        # What a head does not look at would never learn, and has nothing to give to later columns.
         self.fuses = not isinstance(self.head, RegionHead)
         if self.fuses:
             self.reader = QueryReader(plan, task)
             self.fusion = Fusion(plan)
-            self.hears = {c.task.name for c in earlier if c.fuses and c.can_read(task)}
-            self.fused = Lateral(width, width, len(self.hears), wiring)
+            self.receives_from = {c.task.name for c in earlier if c.fuses and c.can_read(task)}
+            self.fused = Lateral(width, width, len(self.receives_from), wiring)
         else:
-            self.hears = set()
+            self.receives_from = set()
 
     def can_read(self, task: Task) -> bool:
         """Whether samples of a task ask what this column's reader reads."""
@@ -157,7 +157,7 @@ class Column(nn.Module):
         fused: Sequence[Tensor],
         teacher: Teacher,
     ) -> Tensor:
-        """Return the outputs of the task, given its look at the regions and what it hears."""
+        """Return the outputs of the task, given its look at the regions and what it receives."""
         seen = self.see(env, looks)
         if self.fuses:
             seen = seen._replace(fused=self.fused(seen.fused, fused))
@@ -180,7 +180,7 @@ class ProgressiveNetwork(HeadsNetwork):
         return column
 
     def grow(self, task: Task) -> None:
-        """Add a column that hears all that are there."""
+        """Add a column that receives from all that are there."""
         earlier = [self[name] for name in self.columns]
         self.columns[task.name] = Column(self.plan, task, earlier, self.wiring)
 
@@ -193,7 +193,7 @@ class ProgressiveNetwork(HeadsNetwork):
         with torch.no_grad():
             for name in names[: names.index(task.name)]:
                 looks.append(self[name].look(known, looks))
-                if name in column.hears:
+                if name in column.receives_from:
                     fused.append(self[name].see(env, looks).fused)
         looks.append(column.look(known, looks))
         outputs: Tensor = column(env, looks, fused, teacher)

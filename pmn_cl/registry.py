@@ -38,14 +38,14 @@ STRATEGIES = {
     "multinet": "baselines.multinet:Multinet",
     "multinet_frozen": "baselines.multinet:MultinetFrozen",
     "multinet_joint": "baselines.multinet:MultinetJoint",
-    "ewc": "baselines.standard.regularised:Ewc",
-    "si": "baselines.standard.regularised:Si",
-    "mas": "baselines.standard.regularised:Mas",
+    "ewc": "baselines.standard.regularisation:Ewc",
+    "si": "baselines.standard.regularisation:Si",
+    "mas": "baselines.standard.regularisation:Mas",
     "agem": "baselines.standard.rehearsal:Agem",
     "replay": "baselines.standard.rehearsal:Replay",
     "gem": "baselines.gem:GradientEpisodicMemory",
     "lwf": "baselines.lwf:LearningWithoutForgetting",
-    "plugin": "baselines.standard.plugged:Plugin",
+    "plugin": "baselines.standard.plugin:Plugin",
 }
 # Beside the names, since importing some strategies takes seconds.
 STRATEGY_SUMMARIES = {

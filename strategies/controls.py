@@ -1,4 +1,4 @@
-"""Samples for a control: each with the targets of another, so that x says nothing about y.
+"""Samples for a control: each with the targets of another, so that y does not depend on x.
 
 What remains to be learned is how common each target is among scenes with so many regions.
 """
@@ -14,7 +14,7 @@ from pmn_cl.data.loader import Batches
 from pmn_cl.data.samples import Rows, Samples
 from pmn_cl.data.store import SCENES
 from pmn_cl.strategy.base import Experience
-from strategies.loop import task_seed
+from strategies.loaders import task_seed
 
 
 def shuffled(experience: Experience, seed: int) -> Experience:
@@ -35,7 +35,7 @@ class ShuffledTargets(Batches):
 
 
 def exchange(samples: Samples, seed: int) -> Rows:
-    """Say for each sample whose targets it gets: those of one with as many regions.
+    """Return for each sample the row whose targets it gets: one with the same regions.
 
     So padding never becomes a target. Among their like, samples hand their targets on in a
     random circle: none keeps its own, unless it is the only one of its kind.

@@ -1,4 +1,4 @@
-"""Every task by itself: the base modules M_n0, which call nobody (Tables 1 to 3 of the paper).
+"""Every task by itself: the base modules M_n0, which call no other (Tables 1 to 3 of the paper).
 
 They are the reference for transfer: what a module gains by its callees is its score less that of
 the base module, which sees the same samples in the same order and starts from the same seed.
@@ -19,7 +19,7 @@ class Independent(Progressive):
     """PMN's modules with empty call lists, each learned from scratch."""
 
     def calls(self, experience: Experience) -> tuple[str, ...]:
-        """Call nobody."""
+        """Call no other module."""
         return ()
 
 

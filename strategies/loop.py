@@ -1,7 +1,8 @@
-"""The one training loop: Avalanche's supervised template, taught to handle mixed tasks.
+"""The one training loop: Avalanche's supervised template, extended to mixed tasks.
 
-A network that grows with the stream, a loss and an optimizer per task, batches that are indexed
-whole, and the best epoch chosen on validation. What a subclass adds: which parameters learn.
+A network that grows with the stream, a loss and an optimizer per task. What a subclass adds: which
+parameters learn. Not here: batches and their order (``loaders``), the best epoch on validation
+(``selection``), what is kept to go on or to answer later (``state``).
 A network is called as ``network(x, task, teacher=y)``; where plugins of Avalanche's call it or mix
 tasks in a batch, as ``network(x)`` with the targets in ``x["y"]``.
 Importing this file imports Avalanche, which takes seconds.
@@ -9,52 +10,36 @@ Importing this file imports Avalanche, which takes seconds.
 
 from __future__ import annotations
 
-import copy
-import itertools
-import json
 import math
 import time
 import warnings
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save_file
-from tensordict import LazyStackedTensorDict
 from torch import Tensor, nn
 
 from pmn_cl.data.loader import BatchLoader
 from pmn_cl.errors import UserError
-from pmn_cl.modules.runtime.trace import Trace
 from pmn_cl.modules.task_module import digest_of
 from pmn_cl.strategy.avalanche import import_avalanche
 from pmn_cl.strategy.base import Experience, ParameterCount, State, Strategy, TrainingProgress
 from pmn_cl.strategy.training import TrainingSettings
-from strategies.state import (
-    clock_values,
-    copied,
-    load_optimizer,
-    load_random_states,
-    optimizer_tensors,
-    part,
-    random_states,
-    set_clock,
-    under,
-)
+from strategies.loaders import EpochBatches, EpochLoader, labelled, mixes_tasks, rows_of, task_seed
+from strategies.non_finite import non_finite_loss
+from strategies.selection import Selection, validation_interval, validation_of
+from strategies.state import load, restore, resume, save, state_of
 
 import_avalanche()
 
 from avalanche.training.templates import SupervisedTemplate  # noqa: E402
 from avalanche.training.templates.base_sgd import PeriodicEval  # noqa: E402
 
-_ANSWERED_AT_ONCE = 512  # samples
-_TOLD_EVERY = 1.0  # seconds
-_WEIGHTS, _RECORD = "network.safetensors", "learned.json"
+_PREDICTED_AT_ONCE = 512  # samples
+_PROGRESS_EVERY = 1.0  # seconds
 
 
 class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avalanche has no types
@@ -84,12 +69,10 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         self.validation_scores: dict[str, float] = {}  # of the best epochs, by task
         self._on_progress = on_progress
         self.dataloader: Any  # plugins of Avalanche may put in their own
-        self._validation: Experience | None = None
-        self._trainable = 0
-        self._told = 0.0  # when progress was last told
-        self._resuming: State | None = None
-        self._best: tuple[dict[str, float], dict[str, Tensor]] | None = None
-        self._since_best = 0  # validations
+        self.selection = Selection()
+        self.trainable = 0  # parameters that the last task could change
+        self.resume_from: State | None = None  # in the middle of the next task
+        self._reported = 0.0  # when progress was last reported
         with warnings.catch_warnings():  # we score by ourselves, which Avalanche warns of
             warnings.filterwarnings("ignore", "No loggers specified")
             SupervisedTemplate.__init__(
@@ -119,6 +102,10 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
     def finish(self, experience: Experience) -> None:
         """Do what is to be done when a task was learned."""
 
+    def training_samples(self, experience: Experience) -> Experience:
+        """Return what a task is learned from: its own samples, unless a control changes them."""
+        return experience
+
     def batch_loss(self, x: Any, y: Any, experience: Experience) -> tuple[Tensor, Tensor]:
         """Return outputs and the loss of a batch."""
         outputs = self.model(x, experience.task.name, teacher=y)
@@ -132,7 +119,7 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         if isinstance(outputs, Tensor):
             return self.experiences[int(y["task"][0])].task.loss(outputs, y)
         losses = [
-            len(rows) * self.task_loss(output, _rows(y, rows)) for rows, output in outputs.parts
+            len(rows) * self.task_loss(output, rows_of(y, rows)) for rows, output in outputs.parts
         ]
         return torch.stack(losses).sum() / len(y)
 
@@ -147,20 +134,20 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         """Answer all samples of a split."""
         was_training = self.model.training
         self.model.eval()
-        self.look_at(experience)
-        loader = BatchLoader(experience.batches, _ANSWERED_AT_ONCE, shuffle=False)
+        self.attach_scenes(experience)
+        loader = BatchLoader(experience.batches, _PREDICTED_AT_ONCE, shuffle=False)
         outputs = (self.model(x.to(self.device), experience.task.name) for x, _ in loader)
         try:
             return np.concatenate([experience.task.decode(output) for output in outputs])
         finally:
             self.model.train(was_training)
 
-    def look_at(self, experience: Experience) -> None:
-        """Get ready for the scenes of a split."""
+    def attach_scenes(self, experience: Experience) -> None:
+        """Prepare to read the scenes of a split: what is kept about them may be used."""
 
     def parameter_count(self) -> ParameterCount:
         """Count what the network has, and what of it the last task could change."""
-        return ParameterCount(_size(self.model), self._trainable)
+        return ParameterCount(_size(self.model), self.trainable)
 
     def digest(self) -> str:
         """Return a digest of all weights and running statistics."""
@@ -176,7 +163,7 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         for experience in experiences:
             self.experiences[experience.task_label] = experience
             self.prepare(experience)
-            self._trainable = _size(self.learning(experience), learning=True)
+            self.trainable = _size(self.learning(experience), learning=True)
             if weights is not None:
                 there = self.model.state_dict()
                 known = {n: w for n, w in weights.items() if n in there}
@@ -191,86 +178,20 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         """Let a subclass or its plugins remember again."""
 
     def state(self) -> State:
-        """Return the network, the optimizer, the best epoch, all generators and the clock."""
-        generators, plain = random_states()
-        tensors = under("model", self.model.state_dict())
-        tensors |= under("random", generators) | under("extra", self.extra_state())
-        facts: dict[str, Any] = {
-            "random": plain,
-            "clock": clock_values(self.clock),
-            "samples_seen": self.samples_seen,
-            "validation_scores": self.validation_scores,
-            "trainable": self._trainable,
-            "task": None,  # that is being learned
-        }
-        if self._validation is not None:
-            facts["task"] = self.current_experience().task.name
-            tensors |= under("optimizer", optimizer_tensors(self.optimizer))
-            if self._best is not None:
-                facts["since_best"] = self._since_best
-                facts["best"], best = self._best
-                tensors |= under("best", best)
-        return State(copied(tensors), facts)
+        """Return all that is needed to go on from here."""
+        return state_of(self)
 
     def restore(self, state: State, done: Sequence[Experience]) -> None:
         """Build what these experiences made, and go on where the state was taken."""
-        tensors, facts = state
-        self.samples_seen = facts["samples_seen"]
-        self.validation_scores = dict(facts["validation_scores"])
-        self.build(done, part("model", tensors))
-        self._trainable = facts["trainable"]
-        if facts["task"] is None:
-            self.load_extra_state(part("extra", tensors))
-            set_clock(self.clock, facts["clock"])
-            load_random_states(part("random", tensors), facts["random"])
-        else:
-            self._resuming = state
-
-    def _resume(self) -> None:
-        """Go on in the middle of the task that has just been prepared."""
-        assert self._resuming is not None
-        (tensors, facts), self._resuming = self._resuming, None
-        self.model.load_state_dict(part("model", tensors))
-        load_optimizer(self.optimizer, part("optimizer", tensors))
-        if "best" in facts:
-            self._best = dict(facts["best"]), part("best", tensors)
-            self._since_best = facts["since_best"]
-        self.samples_seen = facts["samples_seen"]
-        self.load_extra_state(part("extra", tensors))
-        set_clock(self.clock, facts["clock"])
-        load_random_states(part("random", tensors), facts["random"])
+        restore(self, state, done)
 
     def save(self, folder: str | Path) -> Any:
         """Keep the network's weights, and what was learned in which order."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        save_file(copied(self.model.state_dict()), folder / _WEIGHTS)
-        kept = {
-            "tasks": [experience.task.name for experience in self.experiences.values()],
-            "samples_seen": self.samples_seen,
-            "validation_scores": self.validation_scores,
-        }
-        (folder / _RECORD).write_text(json.dumps(kept, indent=1), "utf-8")
+        save(self, Path(folder))
 
     def load(self, folder: str | Path, experiences: Sequence[Experience]) -> None:
         """Build the network that these experiences made, and take its weights."""
-        folder = Path(folder)
-        try:
-            kept = json.loads((folder / _RECORD).read_text("utf-8"))
-            weights = load_file(folder / _WEIGHTS)
-        except OSError as error:
-            raise UserError(f"{folder}: nothing was kept there: {error.strerror}") from None
-        given = [experience.task.name for experience in experiences]
-        if kept["tasks"] != given:
-            learned = ", ".join(kept["tasks"])
-            raise UserError(f"{folder}: what is there learned {learned}, not {', '.join(given)}")
-        try:
-            self.build(experiences, weights)
-            self.model.load_state_dict(weights)
-        except RuntimeError as error:
-            raise UserError(f"{folder}: does not fit this strategy's options: {error}") from None
-        self.samples_seen = kept["samples_seen"]
-        self.validation_scores = kept["validation_scores"]
+        load(self, Path(folder), experiences)
 
     # Avalanche's side: what its loop asks for.
 
@@ -281,30 +202,32 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
             known = ", ".join(self.settings)
             raise UserError(f"no training settings for the task {name!r}, only for {known}")
         torch.manual_seed(task_seed(self.seed, name))
-        self.experiences[experience.task_label] = self._taught = experience
+        self.experiences[experience.task_label] = experience
+        self.batch_experience = experience  # that the batch is of, where tasks alternate
         self.train_mb_size = self.settings[name].batch_size
-        self._best, self._since_best = None, 0
-        self.look_at(experience)
+        self.attach_scenes(experience)
         self.plan(experience)
+        interval = validation_interval(self.settings[name], self.epochs, self.budget)
+        self.selection = Selection(self.settings[name].patience, interval)
         super()._before_training_exp(**kwargs)
 
     def plan(self, experience: Experience) -> None:
         """Say how many steps to take for a task, and in how many epochs."""
-        per_epoch = len(Course(experience, self.train_mb_size, self.seed))
+        per_epoch = len(EpochBatches(experience, self.train_mb_size, self.seed))
         self.steps = self.settings[experience.task.name].steps(per_epoch, self.budget)
         self.epochs = math.ceil(self.steps / per_epoch)
 
     def make_train_dataloader(self, **kwargs: Any) -> None:
         """Read whole batches; the order of an epoch depends on the seed alone."""
-        self.dataloader = _Epochs(
-            self, Course(self.current_experience(), self.train_mb_size, self.seed)
-        )
+        experience = self.training_samples(self.current_experience())
+        batches = EpochBatches(experience, self.train_mb_size, self.seed)
+        self.dataloader = EpochLoader(batches, self.clock, self.steps)
 
     def make_eval_dataloader(self, **kwargs: Any) -> None:
         """Read whole batches, in order."""
         experience = self.current_experience()
-        self.look_at(experience)
-        loader = BatchLoader(experience.batches, _ANSWERED_AT_ONCE, shuffle=False)
+        self.attach_scenes(experience)
+        loader = BatchLoader(experience.batches, _PREDICTED_AT_ONCE, shuffle=False)
         self.dataloader = labelled(loader)
 
     def model_adaptation(self, model: nn.Module | None = None) -> nn.Module:
@@ -323,7 +246,7 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         """Give Adam the parameters that learn the task."""
         experience = self.current_experience()
         learning = [p for p in self.learning(experience).parameters() if p.requires_grad]
-        self._trainable = sum(p.numel() for p in learning)
+        self.trainable = sum(p.numel() for p in learning)
         if not learning:
             return
         rate = self.settings[experience.task.name].learning_rate
@@ -341,27 +264,27 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         x, y = self.mb_x, self.mb_y
         if not self.is_training:
             outputs: Any = self.model(x, self.current_experience().task.name)
-            self._batch_loss = self.current_experience().task.loss(outputs, y)
+            self.mb_loss = self.current_experience().task.loss(outputs, y)  # as plugins find it
             return outputs
         self.samples_seen += len(x)
         if mixes_tasks(x):
             outputs = self.model(x)
-            self._batch_loss = self.task_loss(outputs, y)
+            self.mb_loss = self.task_loss(outputs, y)
         else:
-            self._taught = self.experiences[int(y["task"][0])]
-            outputs, self._batch_loss = self.batch_loss(x, y, self._taught)
+            self.batch_experience = self.experiences[int(y["task"][0])]
+            outputs, self.mb_loss = self.batch_loss(x, y, self.batch_experience)
         return outputs
 
     def criterion(self) -> Tensor:
         """Return the loss of the batch, which must be finite."""
-        loss: Tensor = self._batch_loss
+        loss: Tensor = self.mb_loss
         if not math.isfinite(loss.item()):
-            raise UserError(self._what_is_not_finite())
+            raise UserError(non_finite_loss(self))
         return loss
 
     def optimizer_step(self) -> None:
         """Take a step of the size that the schedule says."""
-        settings = self.settings[self._taught.task.name]
+        settings = self.settings[self.batch_experience.task.name]
         rate = settings.learning_rate_at(self.clock.train_exp_iterations, self.steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -372,35 +295,27 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
     def _train_exp(
         self, experience: Experience, eval_streams: Iterable[Any] | None = None, **kwargs: Any
     ) -> None:
-        given = [
-            other
-            for stream in eval_streams or ()
-            for other in (stream if isinstance(stream, Iterable) else [stream])
-            if other is not experience  # which Avalanche gives where nothing is given
-        ]
-        same = [other for other in given if other.task_label == experience.task_label]
-        self._validation = same[0] if same else None
-        if given and not same:
-            raise UserError(f"no validation samples of {experience.task.name!r} were given")
+        self.selection.validation = validation_of(experience, eval_streams)
         if not any(p.requires_grad for p in self.learning(experience).parameters()):
             return  # nothing to learn: the task is known already
-        if self._resuming is not None:
-            self._resume()
+        if self.resume_from is not None:
+            resume(self, self.resume_from)
+            self.resume_from = None
         self.train_epochs = self.epochs - self.clock.train_exp_epochs
-        if self._out_of_patience():  # and then cut off
+        if self.selection.out_of_patience:  # and then cut off
             self.train_epochs = 0
         super()._train_exp(experience, eval_streams=[], **kwargs)
 
     def _after_training_iteration(self, **kwargs: Any) -> None:
         super()._after_training_iteration(**kwargs)
-        if self._on_progress is not None and time.monotonic() > self._told + _TOLD_EVERY:
-            self._tell(None)
+        if self._on_progress is not None and time.monotonic() > self._reported + _PROGRESS_EVERY:
+            self._report_progress(None)
         if self.on_step is not None:
             self.on_step()
 
-    def _tell(self, score: float | None) -> None:
+    def _report_progress(self, score: float | None) -> None:
         """Report how far the task has come."""
-        self._told = time.monotonic()
+        self._reported = time.monotonic()
         epoch = self.clock.train_exp_epochs + (score is None)
         step, loss = self.clock.train_exp_iterations, float(self.loss.detach())
         progress = TrainingProgress(
@@ -411,34 +326,14 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
 
     def _after_training_epoch(self, **kwargs: Any) -> None:
         super()._after_training_epoch(**kwargs)
-        if self.clock.train_exp_epochs % self._epochs_between() and not self._is_over():
+        is_over = self.clock.train_exp_iterations >= self.steps
+        if not is_over and not self.selection.is_due(self.clock.train_exp_epochs):
             return
         experience, scores = self.current_experience(), self.validate()
-        if scores and (self._best is None or self.better(scores, self._best[0])):
-            self._best = scores, copy.deepcopy(self.learning(experience).state_dict())
-            self._since_best = 0
-        elif scores:
-            self._since_best += 1
-        if self._out_of_patience():
+        self.selection.consider(scores, self.learning(experience), self.better)
+        if self.selection.out_of_patience:
             self.stop_training()
-        self._tell(scores.get(experience.task.name))
-
-    def _is_over(self) -> bool:
-        return bool(self.clock.train_exp_iterations >= self.steps)
-
-    def _epochs_between(self) -> int:
-        """Return how many epochs lie between two validations.
-
-        Few samples mean many short epochs; as many validations as usual are enough.
-        """
-        usual = self.settings[self.current_experience().task.name].epochs * max(
-            1.0, self.budget / 100
-        )
-        return max(1, math.ceil(self.epochs / usual))
-
-    def _out_of_patience(self) -> bool:
-        patience = self.settings[self.current_experience().task.name].patience
-        return 0 < patience <= self._since_best
+        self._report_progress(scores.get(experience.task.name))
 
     def better(self, scores: Mapping[str, float], best: Mapping[str, float]) -> bool:
         """Whether an epoch is better than the best so far."""
@@ -446,18 +341,15 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
 
     def validate(self) -> dict[str, float]:
         """Score on validation what is being learned."""
-        if self._validation is None:
+        validation = self.selection.validation
+        if validation is None:
             return {}
-        task = self._validation.task
-        return {task.name: self.score(self._validation)[task.metric]}
+        return {validation.task.name: self.score(validation)[validation.task.metric]}
 
     def _after_training_exp(self, **kwargs: Any) -> None:
         experience = self.current_experience()
-        if self._best is not None:
-            scores, state = self._best
-            self.validation_scores.update(scores)
-            self.learning(experience).load_state_dict(state)
-        self._best = self._validation = None
+        self.validation_scores.update(self.selection.load_best(self.learning(experience)))
+        self.selection = Selection()
         self.finish(experience)
         super()._after_training_exp(**kwargs)
 
@@ -465,93 +357,6 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         """Return the experience that is being learned or evaluated, with its type."""
         experience: Experience = self.experience
         return experience
-
-    def _what_is_not_finite(self) -> str:
-        """Say where a loss that is not finite came from."""
-        task, step = self.current_experience().task.name, self.clock.train_exp_iterations + 1
-        trace = Trace()
-        with torch.no_grad():
-            self.model(self.mb_x, task, teacher=self.mb_y, trace=trace)
-        guilty = [c for c in trace.calls if not bool(c.output.isfinite().all())]
-        first = f"{guilty[0].callee}, called by M_{guilty[0].caller}" if guilty else f"M_{task}"
-        return (
-            f"the loss of the task {task!r} is {float(self._batch_loss.detach())} at step {step}: "
-            f"the first output that is not finite is that of {first}; a smaller learning rate may "
-            "help"
-        )
-
-
-@dataclass(frozen=True)
-class Course:
-    """The samples of a task in batches, epoch after epoch; seed, task and epoch say in which order.
-
-    The task counts by its name: where it stands in the stream changes nothing.
-    """
-
-    experience: Experience
-    batch_size: int
-    seed: int
-
-    def epoch(self, number: int, start: int = 0) -> BatchLoader:
-        """Return the batches of an epoch, from 0, or those from one of them on."""
-        seed = task_seed(self.seed, self.experience.task.name)
-        return BatchLoader(
-            self.experience.batches, self.batch_size, seed=seed, epoch=number, start=start
-        )
-
-    def __len__(self) -> int:
-        return len(self.epoch(0))
-
-    def from_step(self, step: int) -> Iterator[list[Any]]:
-        """Yield batches without end, from a step on: where it starts costs nothing."""
-        first, start = divmod(step, len(self))
-        for number in itertools.count(first):
-            yield from labelled(self.epoch(number, start))
-            start = 0
-
-
-@dataclass
-class _Epochs:
-    """The batches of the epoch that the strategy's clock shows; the last may be cut short."""
-
-    strategy: TaskTemplate
-    course: Course
-
-    def __len__(self) -> int:
-        return len(self.course)
-
-    def __iter__(self) -> Iterator[list[Any]]:
-        clock = self.strategy.clock
-        end = min(self.strategy.steps, (clock.train_exp_epochs + 1) * len(self))
-        done = clock.train_exp_iterations  # more than the epochs have, where a run was cut
-        return itertools.islice(self.course.from_step(done), end - done)
-
-
-def labelled(loader: BatchLoader) -> Iterator[list[Any]]:
-    """Yield batches with their task labels, as Avalanche's loaders do."""
-    for x, y in loader:
-        yield [x, y, y["task"]]
-
-
-def task_seed(seed: int, task: str) -> int:
-    """Return a seed of its own for a task."""
-    name = zlib.crc32(task.encode())
-    return int(np.random.SeedSequence([seed, name]).generate_state(1)[0])
-
-
-def mixes_tasks(x: Any) -> bool:
-    """Whether the samples of a batch are of several tasks, whose columns may be alike or not.
-
-    Only loaders of Avalanche's mix, whose samples bring their targets along.
-    """
-    if isinstance(x, LazyStackedTensorDict):
-        return True
-    return "y" in x and bool((x["y", "task"] != x["y", "task"][0]).any())
-
-
-def _rows(y: Any, rows: Tensor) -> Any:
-    """Return samples of one task out of a batch that mixes several."""
-    return LazyStackedTensorDict.maybe_dense_stack([y[int(row)] for row in rows])
 
 
 def _size(module: nn.Module, learning: bool = False) -> int:

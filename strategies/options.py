@@ -44,14 +44,14 @@ class PmnOptions(NetworkOptions):
     supervision: float = Field(default=0.5, ge=0)  # its weight in the loss
     modules: dict[str, str] = Field(default_factory=dict)  # package.module:Name, by task
     start_from: list[str] = Field(default_factory=list)  # files or folders of learned modules
-    memory: bool = True  # keep what frozen modules find out about a scene
+    memory: bool = True  # keep what frozen modules compute for a scene
     widths: dict[str, SizeChanges] = Field(default_factory=dict)  # by task
-    # Controls: what do callers owe to what their children know? `gates: {kind: equal}` is another.
-    # Children named here are never taken from `start_from`.
+    # Controls: how much of a caller's score is owed to what its callees have learned? Another one
+    # is `gates: {kind: equal}`. Modules named here are never taken from `start_from`.
     untrained: list[str] = Field(default_factory=list)  # frozen as they were initialised
-    # These learn each sample with the targets of another, up to the last epoch: the best one on
-    # true validation samples would know something. With `asking: copies`, M_vqa starts from what
-    # M_cnt came to in this way; `own` keeps that out.
+    # These learn each sample with the targets of another, up to the last epoch: to choose one on
+    # true validation samples would be to learn from them. With `asking: copies`, M_vqa starts from
+    # what M_cnt came to in this way; `own` keeps that out.
     shuffled: list[str] = Field(default_factory=list)
 
     @model_validator(mode="after")

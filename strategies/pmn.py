@@ -1,45 +1,45 @@
 """Progressive Module Networks as a strategy: build M_n, train it through frozen children, freeze.
 
-The modules themselves are in ``pmn_cl.modules``; the loop is the template's.
+The modules themselves are in ``pmn_cl.modules``; the loop is the template's. How a module is built
+is in ``module_factory``, which need not be learned in ``module_sources``, what M_vqa may change of
+others in ``fine_tuning``, and what is added to a task's loss in ``losses``.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import smooth_l1_loss
 
 from pmn_cl import registry
-from pmn_cl.data.samples import digest_of_samples
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.modules.answer import STEPS, AnswerModule
 from pmn_cl.modules.count import CountModule
 from pmn_cl.modules.importance import gates_seen
 from pmn_cl.modules.library import cards as library
 from pmn_cl.modules.library.cache import ModuleCache
-from pmn_cl.modules.library.word_vectors import start_words
-from pmn_cl.modules.relation import RelationQuery, relation_code
 from pmn_cl.modules.runtime.environment import Memory
 from pmn_cl.modules.runtime.network import ModuleNetwork
-from pmn_cl.modules.sizes import DEPARTURES, SIZES, Departures, Gates, WorldShape
-from pmn_cl.modules.task_module import ModulePlan, TaskModule
-from pmn_cl.provenance import code_revision, versions
+from pmn_cl.modules.sizes import DEPARTURES, Departures
+from pmn_cl.modules.task_module import TaskModule
+from pmn_cl.provenance import code_digest, versions
 from pmn_cl.strategy.base import Experience, State, TrainingProgress
 from pmn_cl.tasks.answers import AnswerTask
 from pmn_cl.tasks.base import Task
 from strategies.controls import shuffled
+from strategies.fine_tuning import take_asking, unfreeze_callees
 from strategies.loop import TaskTemplate
+from strategies.losses import count_distance, query_loss
+from strategies.module_factory import ModuleFactory
+from strategies.module_sources import GivenModules, KnownModule, recipe
 from strategies.options import PmnOptions
 
 
 class Progressive(TaskTemplate):
-    """One module per task; what was learned before is asked, and never changed."""
+    """One module per task; earlier modules are called, and never changed."""
 
     Options = PmnOptions
 
@@ -61,10 +61,8 @@ class Progressive(TaskTemplate):
         self.network = ModuleNetwork(self.memory)
         self.module_cache: ModuleCache | None = None
         self.cards: dict[str, library.Card] = {}
-        files = [path for given in self.options.start_from for path in _module_files(given)]
-        cards = {path: library.read_card(path) for path in files}
         controls = {*self.options.untrained, *self.options.shuffled}
-        self._given = {path: card for path, card in cards.items() if card.task not in controls}
+        self._given = GivenModules(self.options.start_from, without=controls)
         self._tasks: dict[str, Task] = {}  # learned so far
         super().__init__(
             network=self.network,
@@ -77,7 +75,7 @@ class Progressive(TaskTemplate):
         )
 
     def expect(self, experiences: Sequence[Experience]) -> None:
-        """Refuse options that name a task which nobody knows."""
+        """Refuse options that name an unknown task."""
         known = list(
             dict.fromkeys([*registry.TASKS, *(experience.task.name for experience in experiences)])
         )
@@ -94,36 +92,60 @@ class Progressive(TaskTemplate):
         """Build the module of a task on top of those it calls."""
         self._tasks[experience.task.name] = experience.task
         callees = {name: self.network[name] for name in self.calls(experience)}
-        known = self._known_module(experience, callees) or self._learned_elsewhere(
-            experience, callees
-        )
+        known = self._known_module(experience, callees)
         if known is not None:
-            self.network.add(experience.task.name, known)
-            self._learning = nn.ModuleList()
+            self._add_known(experience.task.name, known)
             return
-        tuned = self._unfrozen(experience, callees)
+        tuned = unfreeze_callees(experience.task.name, callees, self.network, self.options)
         module = self.make_module(experience, {**callees, **tuned})
         self.network.add(experience.task.name, module)
         self._learning = nn.ModuleList([module, *tuned.values()])
         if experience.task.name in self.options.untrained:
             module.freeze()  # before it has learned anything, so that nothing is left to learn
         elif isinstance(module, AnswerModule) and self.options.asking != "own":
-            self._take_asking(module)
+            take_asking(module, self.options.asking, self._learning)
+
+    @property
+    def factory(self) -> ModuleFactory:
+        """Return what builds modules, with the options as they are now."""
+        return ModuleFactory(self.options, self.departures)
 
     def make_module(self, experience: Experience, callees: Mapping[str, TaskModule]) -> TaskModule:
         """Return a task's module as it is before it learns."""
-        module = self._module_class(experience)(self._plan(experience), callees)
-        start_words(module, experience.samples.store)
-        counting = callees.get("cnt")
-        if isinstance(module, AnswerModule) and isinstance(counting, CountModule):
-            ours, theirs = (m.plan.sizes.hidden for m in (module, counting))
-            if ours != theirs and not self.departures.own_question:
-                raise UserError(
-                    f"widths: M_vqa's state has the width {ours}, M_cnt's {theirs}, but M_vqa asks "
-                    "M_cnt with its state: give both the same `hidden`, or set the departure "
-                    "`own_question`"
-                )
-        return module
+        return self.factory.build(experience, callees)
+
+    def _known_module(
+        self, experience: Experience, callees: Mapping[str, TaskModule]
+    ) -> KnownModule | None:
+        """Return the module of a task that was given, or that another run has learned."""
+        given = self._given.find(experience, callees, self.factory, self.network)
+        name, cache = experience.task.name, self.module_cache
+        if given is not None or cache is None or (name == "vqa" and self.options.finetune):
+            return given  # what changes other modules is not a module alone
+        path = cache.find(self._recipe(experience, callees))
+        if path is None:
+            return None
+        cache.taken.append(name)
+        card = library.read_card(path)
+        self.validation_scores[name] = card.score or 0.0
+        return KnownModule(library.load(path, callees), card, {})
+
+    def _add_known(self, name: str, known: KnownModule) -> None:
+        """Add a module that need not be learned, with the callees that were tuned for it."""
+        self.cards[name] = known.card
+        for task, (module, card) in known.tuned.items():
+            self.network.add(f"{task} of {name}", module)
+            self.cards[f"{task} of {name}"] = card
+        self.network.add(name, known.module)
+        self._learning = nn.ModuleList()
+
+    def _recipe(self, experience: Experience, callees: Mapping[str, TaskModule]) -> dict[str, Any]:
+        """Return all that decides what a task's module comes to."""
+        kinds = type(self), self.factory.module_class(experience), type(experience.task)
+        run = {"seed": self.seed, "budget": self.budget, "device": self.device.type}
+        run |= {"threads": torch.get_num_threads(), "versions": versions()}
+        run |= {"code": code_digest(*kinds)}
+        return recipe(experience, callees, self.factory, self.settings[experience.task.name], run)
 
     def calls(self, experience: Experience) -> tuple[str, ...]:
         """Return the tasks whose modules the task's module may call."""
@@ -159,19 +181,16 @@ class Progressive(TaskTemplate):
                     tuned_for=None if name == module.task else experience.task.name,
                 )
 
-    def look_at(self, experience: Experience) -> None:
-        """Let what frozen modules find out about these scenes be remembered."""
+    def attach_scenes(self, experience: Experience) -> None:
+        """Let what frozen modules compute for these scenes be kept."""
         if self.memory is not None:
             self.memory.attach_samples(experience.task.name, experience.batches)
 
-    def make_train_dataloader(self, **kwargs: Any) -> None:
-        """Read batches, with the targets of other samples where the control asks for it."""
-        super().make_train_dataloader(**kwargs)
-        if self.current_experience().task.name in self.options.shuffled:
-            course = self.dataloader.course
-            self.dataloader.course = replace(
-                course, experience=shuffled(course.experience, self.seed)
-            )
+    def training_samples(self, experience: Experience) -> Experience:
+        """Return the task's samples, with the targets of others where the control asks for it."""
+        if experience.task.name in self.options.shuffled:
+            return shuffled(experience, self.seed)
+        return experience
 
     def validate(self) -> dict[str, float]:
         """Score what is being learned; not what learns from shuffled targets, see the options."""
@@ -182,7 +201,7 @@ class Progressive(TaskTemplate):
         )
 
     def score(self, experience: Experience) -> dict[str, float]:
-        """Return the metrics; M_vqa's also say whom it listens to, over all and by question."""
+        """Return the metrics; M_vqa's also its mean gates, over all and by question."""
         name, task, samples = experience.task.name, experience.task, experience.samples
         if not isinstance(task, AnswerTask) or name not in self.network:
             return super().score(experience)
@@ -224,7 +243,7 @@ class Progressive(TaskTemplate):
 
     def load(self, folder: str | Path, experiences: Sequence[Experience]) -> None:
         """Take up the modules of these experiences."""
-        self._given = {path: library.read_card(path) for path in _module_files(str(folder))}
+        self._given = GivenModules([str(folder)])
         for experience in experiences:
             self.build([experience])
             if self._learning:
@@ -232,71 +251,6 @@ class Progressive(TaskTemplate):
             self.validation_scores[experience.task.name] = (
                 self.cards[experience.task.name].score or 0.0
             )
-
-    def _known_module(
-        self, experience: Experience, callees: Mapping[str, TaskModule]
-    ) -> TaskModule | None:
-        """Return the module to start from, where one was given for this task."""
-        alike = {
-            path: card
-            for path, card in self._given.items()
-            if card.task == experience.task.name and set(card.calls) == set(callees)
-            if card.tuned_for is None
-        }
-        there = {callee.identity for callee in callees.values()}
-        there |= {card.identity for card in self._given.values() if card.tuned_for}
-        fitting = {p: card for p, card in alike.items() if there.issuperset(card.calls.values())}
-        found = list((fitting or alike).items())
-        if len(found) > 1:
-            known = ", ".join(card.name for _, card in found)
-            raise UserError(f"start_from: several modules fit {experience.task.name!r}: {known}")
-        if not found:
-            return None
-        path, card = found[0]
-        plan = self._plan(experience)
-        library.check_world(card, plan.shape, str(path))
-        if experience.task.name in self.options.widths and card.sizes != asdict(plan.sizes):
-            raise UserError(f"{path}: M_{card.task} has other sizes than `widths` asks for")
-        self.cards[card.task] = card
-        return library.load(path, {**callees, **self._tuned_callees(card, callees)})
-
-    def _learned_elsewhere(
-        self, experience: Experience, callees: Mapping[str, TaskModule]
-    ) -> TaskModule | None:
-        """Return the module that another run has learned in just the way that this one would."""
-        name, cache = experience.task.name, self.module_cache
-        if cache is None or (name == "vqa" and self.options.finetune):
-            return None  # what changes other modules is not a module alone
-        path = cache.find(self._recipe(experience, callees))
-        if path is None:
-            return None
-        cache.taken.append(name)
-        self.cards[name] = library.read_card(path)
-        self.validation_scores[name] = self.cards[name].score or 0.0
-        return library.load(path, callees)
-
-    def _recipe(self, experience: Experience, callees: Mapping[str, TaskModule]) -> dict[str, Any]:
-        """Return all that decides what a task's module comes to."""
-        name, options, plan = experience.task.name, self.options, self._plan(experience)
-        kind = self._module_class(experience)
-        return {
-            **{"task": name, "seed": self.seed, "budget": self.budget, "device": self.device.type},
-            **{
-                "data": experience.samples.store.digest,
-                "samples": digest_of_samples(experience.samples),
-            },
-            "module": f"{kind.__module__}:{kind.__qualname__}",
-            "sizes": asdict(plan.sizes),
-            "gates": plan.gates.model_dump() if callees else None,
-            "departures": plan.departures.model_dump(),
-            "settings": self.settings[name].model_dump(),
-            "callees": {callee: module.identity for callee, module in callees.items()},
-            "supervision": options.supervision if name in options.supervise else None,
-            **{"untrained": name in options.untrained, "shuffled": name in options.shuffled},
-            "asking": options.asking if name == "vqa" else None,
-            **{"threads": torch.get_num_threads(), "versions": versions()},
-            "code": code_revision(),
-        }
 
     def reuse(self, folder: Path, waiting: Callable[[], None] | None = None) -> None:
         """Take modules that other runs have learned in the same way, and leave ours to them."""
@@ -317,121 +271,3 @@ class Progressive(TaskTemplate):
     def details(self) -> dict[str, float]:
         """Say how many modules were learned by other runs."""
         return {} if self.module_cache is None else {"modules_reused": len(self.module_cache.taken)}
-
-    def _tuned_callees(
-        self, card: library.Card, callees: Mapping[str, TaskModule]
-    ) -> dict[str, TaskModule]:
-        """Return the callees that were tuned for a module and kept beside the old ones."""
-        tuned = {}
-        for path, other in self._given.items():
-            if other.tuned_for == card.task and other.identity in card.calls.values():
-                below = self.network[other.task].callees if other.task in self.network else {}
-                tuned[other.task] = library.load(path, {**callees, **below})
-                name = f"{other.task} of {card.task}"
-                self.network.add(name, tuned[other.task])
-                self.cards[name] = other
-        return tuned
-
-    def _plan(self, experience: Experience) -> ModulePlan:
-        store = experience.samples.store
-        width = store.table(experience.samples.split, "scenes")["regions"].shape[2]
-        shape = WorldShape(width, store.names)
-        sizes = SIZES[self.options.size]
-        if experience.task.name in self.options.widths:
-            sizes = self.options.widths[experience.task.name].of(sizes)
-        usual = self.options.gates_of and experience.task.name not in self.options.gates_of
-        return ModulePlan(shape, sizes, Gates() if usual else self.options.gates, self.departures)
-
-    def _module_class(self, experience: Experience) -> type[TaskModule]:
-        name = experience.task.name
-        reference = self.options.modules.get(name, name)
-        if name not in self.options.modules and name not in registry.MODULES:
-            raise UserError(
-                f"no module is known for the task {name!r}: name one among PMN's options, as "
-                f'modules: {{{name}: "file:Class"}}'
-            )
-        found: type[TaskModule] = registry.find(reference, registry.MODULES, "module", TaskModule)
-        return found
-
-    def _unfrozen(
-        self, experience: Experience, callees: Mapping[str, TaskModule]
-    ) -> dict[str, TaskModule]:
-        """Return the callees that this task may change, ready to learn."""
-        tuned = {}
-        for name in self.options.finetune if experience.task.name == "vqa" else ():
-            if name not in callees:
-                called = ", ".join(callees) or "none"
-                raise UserError(f"finetune: {name!r} is not called by 'vqa', only {called}")
-            module = callees[name]
-            others = [k for k in self.network.learned if name in self.network[k].callees]
-            if others and not self.options.keep_old:
-                raise UserError(
-                    f"finetune: {name!r} is called by {', '.join(others)}, which would change with "
-                    "it; `keep_old: true` tunes a copy"
-                )
-            if self.options.keep_old:
-                module = copy.deepcopy(module)  # which borrows the same callees
-                module.callees = callees[name].callees
-                self.network.add(f"{name} of {experience.task.name}", module)
-            module.unfreeze()
-            tuned[name] = module
-        return tuned
-
-    def _take_asking(self, module: AnswerModule) -> None:
-        """Start from M_cnt's question encoder, Ω and Q→rel, or go on with the same ones."""
-        counting = module.callees.get("cnt")
-        if not isinstance(counting, CountModule):
-            return  # nothing to take: M_vqa learns its own
-        if not module.asking.fits(counting.asking):
-            raise UserError(
-                f"M_vqa calls {', '.join(module.callees)} but M_cnt {', '.join(counting.callees)}: "
-                "they cannot have the same Ω and Q→rel; use `asking: own`, or call lists that "
-                "agree on rel, obj and att"
-            )
-        ours, theirs = (
-            {name: value.shape for name, value in asking.state_dict().items()}
-            for asking in (module.asking, counting.asking)
-        )
-        if ours != theirs:
-            raise UserError(
-                "widths: M_vqa and M_cnt differ in size, so that M_vqa cannot ask with M_cnt's "
-                "parts; use `asking: own`, or the same widths for both"
-            )
-        if self.options.asking == "copies":
-            module.asking.load_state_dict(counting.asking.state_dict())
-        elif counting in self._learning:
-            module.share("cnt")
-        else:
-            raise UserError("`asking: shared` trains M_cnt's parts: it needs `finetune: [cnt]`")
-
-
-def _module_files(given: str) -> list[Path]:
-    """Return a module's file, or those in a folder."""
-    path = Path(given).expanduser()
-    if path.is_dir():
-        return list(library.read_library(path))
-    if not path.exists():
-        raise UserError(f"start_from: {given}: no such file or folder")
-    return [path]
-
-
-def query_loss(asked: RelationQuery, y: Mapping[str, Tensor]) -> Tensor:
-    """Cross-entropy on [b, r] of the samples that need a relation; any box of the anchor is right.
-
-    Samples that need none have relation -1, and cost nothing.
-    """
-    needs = y["ask_relation"] >= 0
-    if not bool(needs.any()):
-        return asked.box.sum() * 0
-    box = (asked.box * y["ask_boxes"]).sum(1)[needs]
-    relations = asked.relation.shape[1] // 2
-    code = relation_code(y["ask_relation"], y["ask_direction"], relations)[needs]
-    relation = asked.relation[needs].gather(1, code[:, None])
-    floor = torch.finfo(box.dtype).tiny
-    return -box.clamp(min=floor).log().mean() - relation.clamp(min=floor).log().mean()
-
-
-def count_distance(logits: Tensor, count: Tensor) -> Tensor:
-    """Smooth L1 between the expected count and the true one."""
-    numbers = torch.arange(logits.shape[1], device=logits.device, dtype=logits.dtype)
-    return smooth_l1_loss(logits.softmax(1) @ numbers, count.to(logits))

@@ -16,7 +16,7 @@ from pmn_cl.modules.layers import SoftAttention
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.tasks.base import FORMS, Task
 
-OUT_OF_REACH = -1e4  # the logit of padding: no chance, yet finite for who squares it
+OUT_OF_REACH = -1e4  # the logit of padding: probability 0, yet finite where it is squared
 _SHARP = 5.0  # of the layer after the counter, at first, as in M_cnt
 
 Teacher = Mapping[str, Tensor] | None
@@ -60,7 +60,7 @@ class PointingHead(Head):
 
 
 class SentenceHead(Head):
-    """Words (B, T, words): a GRU that attends over the regions after each word it heard."""
+    """Words (B, T, words): a GRU that attends over the regions after each word."""
 
     def __init__(self, plan: NetworkPlan, outputs: int) -> None:
         super().__init__(plan, outputs)
@@ -71,13 +71,13 @@ class SentenceHead(Head):
         self.speak = nn.Linear(2 * plan.width, outputs)
 
     def forward(self, seen: HeadInput, env: Environment, teacher: Teacher = None) -> Tensor:
-        """Follow the teacher's sentence, or tell one, the likeliest word each time."""
+        """Follow the teacher's sentence, or generate one, the likeliest word each time."""
         state = self.start(seen.fused).tanh()
         projected = self.look.project(seen.regions)
         if teacher is None:
-            return self._tell(state, projected, seen.regions, env)
-        heard = pad(teacher["words"], (1, -1), value=START)
-        states, _ = self.gru(self.words(heard), state[None])
+            return self._generate(state, projected, seen.regions, env)
+        previous = pad(teacher["words"], (1, -1), value=START)
+        states, _ = self.gru(self.words(previous), state[None])
         return self._words(states, projected, seen.regions, env)
 
     def _words(
@@ -90,20 +90,23 @@ class SentenceHead(Head):
         scores: Tensor = self.speak(torch.cat([states, found], dim=2))
         return scores
 
-    def _tell(self, state: Tensor, projected: Tensor, regions: Tensor, env: Environment) -> Tensor:
+    def _generate(
+        self, state: Tensor, projected: Tensor, regions: Tensor, env: Environment
+    ) -> Tensor:
+        """Return the scores of the words of a new sentence, 0 after its end."""
         word = env.mask.new_full((len(env), 1), START, dtype=torch.long)
         ended = env.mask.new_zeros(len(env))
-        told, hidden = [], state[None]
+        generated, hidden = [], state[None]
         for _ in range(LONGEST):
             states, hidden = self.gru(self.words(word), hidden)
             scores = self._words(states, projected, regions, env)[:, 0]
-            told.append(scores.masked_fill(ended[:, None], 0))
+            generated.append(scores.masked_fill(ended[:, None], 0))
             word = scores.argmax(1, keepdim=True)
             ended = ended | (word[:, 0] == END)
             if bool(ended.all()):
                 break
-        spoken = torch.stack(told, dim=1)
-        return pad(spoken, (0, 0, 0, LONGEST - spoken.shape[1]))
+        sentence = torch.stack(generated, dim=1)
+        return pad(sentence, (0, 0, 0, LONGEST - sentence.shape[1]))
 
 
 class CountHead(Head):

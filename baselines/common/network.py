@@ -21,7 +21,8 @@ from pmn_cl.modules.runtime.trace import Trace
 from pmn_cl.modules.sizes import DEPARTURES, SIZES, WorldShape
 from pmn_cl.strategy.base import Experience
 from pmn_cl.tasks.base import Task
-from strategies.loop import TaskTemplate, mixes_tasks
+from strategies.loaders import mixes_tasks
+from strategies.loop import TaskTemplate
 
 
 class MixedOutputs(NamedTuple):

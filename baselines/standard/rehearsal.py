@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from baselines.options import AgemOptions, ReplayOptions
-from baselines.standard.plugged import WithPlugin
+from baselines.standard.plugin import WithPlugin
 from pmn_cl.strategy.avalanche import import_avalanche
 from pmn_cl.strategy.base import Experience
-from strategies.loop import task_seed
+from strategies.loaders import task_seed
 
 import_avalanche()
 
@@ -35,8 +35,8 @@ from avalanche.training.storage_policy import (  # noqa: E402
 class _WithMemory(WithPlugin):
     """Keeps samples of the tasks it has learned.
 
-    Which ones depends on seed and task alone, so a memory need not be saved: whoever goes through
-    the same experiences keeps the same samples.
+    Which ones depends on seed and task alone, so a memory need not be saved: the same
+    experiences lead to the same samples.
     """
 
     keeps_data = True

@@ -58,7 +58,9 @@ class _Measuring:
         self.columns = {name: c.array[rows] for name, c in explainer.table(split).items()}
         self.kinds = {kind: marks[rows] for kind, marks in explainer.kinds(split).items()}
         self.experience = explainer.experience(split)
-        explainer.strategy.look_at(self.experience)  # so that frozen modules remember its scenes
+        explainer.strategy.attach_scenes(
+            self.experience
+        )  # so that frozen modules remember its scenes
         groups = explainer.tracer.module.G.groups
         self.groups = [group for group in groups if len(group) > 1]
         self.removable = [callee for group in self.groups for callee in group]

@@ -92,7 +92,7 @@ class Strategy(ABC):
         self.samples_seen = 0
 
     def expect(self, experiences: Sequence[Experience]) -> None:  # noqa: B027  # most need not know
-        """Hear, once and before learning, which stream is to come: its tasks and their sizes.
+        """Receive, once and before learning, the stream that is to come: its tasks and their sizes.
 
         Nothing may be learned from its samples here.
         """

@@ -9,13 +9,10 @@ what is read of them.
 
 from __future__ import annotations
 
-import copy
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,37 +22,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pmn_cl.data.loader import Batch, Batches
-from pmn_cl.data.samples import Rows
-from pmn_cl.data.store import ENVIRONMENT, SCENES, MappedArray
 from pmn_cl.errors import UserError
 from pmn_cl.strategy.base import Experience, Strategy
+from pmn_cl.strategy.promises import ContractError, Promise
+from pmn_cl.strategy.watched_experiences import Watch, watched
+
+__all__ = ["ContractError", "Promise", "check_strategy"]
 
 Answers = dict[str, NDArray[Any]]  # predictions, by task
 
 _SEED = 3
 _FEW = 20  # samples that show the form of a prediction
-
-
-class Promise(Enum):
-    """What every strategy keeps to."""
-
-    REFUSES = "a task that it has not learned is refused with a UserError that names it"
-    LEARNS = "it answers what it has learned, in the form that the task's score takes"
-    ANY_ORDER = "what it answers and learns does not depend on what it was asked before"
-    OWN_DATA = "it reads the samples that it is given, and what it keeps of earlier ones"
-    NO_TARGETS = "its answers do not depend on the targets of the samples it answers"
-    PARAMETERS = "it reports how many parameters it has"
-    SEED = "the seed alone decides what it learns"
-    KEPT = "saved and loaded, it answers the same"
-
-
-class ContractError(AssertionError):
-    """Which promise a strategy broke, and how."""
-
-    def __init__(self, promise: Promise, how: str) -> None:
-        super().__init__(f"{how} (promised: {promise.value})")
-        self.promise = promise
 
 
 def check_strategy(
@@ -80,15 +57,15 @@ class _Check:
         self, make: Callable[..., Strategy], experiences: Mapping[str, Sequence[Experience]]
     ) -> None:
         self._make = make
-        self._watch = _Watch()
-        self._train, self._val, self._test = _watched(experiences, self._watch)
+        self._watch = Watch()
+        self._train, self._val, self._test = watched(experiences, self._watch)
 
     def make(self) -> Strategy:
         """Return a strategy that has learned nothing, and knows what is to come."""
         made = self._make(seed=_SEED)
         if not isinstance(made, Strategy):
             raise UserError(f"make(seed={_SEED}) returned {made!r}, expected a Strategy")
-        with self._watch.only("hearing of the stream", []):
+        with self._watch.only("expecting the stream", []):
             made.expect(self._train)
         return made
 
@@ -98,7 +75,7 @@ class _Check:
         self.unseen(strategy, 0)
         answers: Answers = {}
         before = _weights(strategy)
-        for count in self.teach(strategy):
+        for count in self.train(strategy):
             last = self._train[count - 1].task.name
             after = _weights(strategy)
             if isinstance(getattr(strategy, "model", None), nn.Module) and _same(before, after):
@@ -114,7 +91,7 @@ class _Check:
             self.unseen_at_once()
         return strategy, answers
 
-    def teach(self, strategy: Strategy) -> Iterator[int]:
+    def train(self, strategy: Strategy) -> Iterator[int]:
         """Let it learn, and yield how many tasks it has learned."""
         if strategy.at_once:
             with self._watch.only("learning", [*self._train, *self._val]):
@@ -220,7 +197,7 @@ class _Check:
         """Let another one learn the same, asked only in the end."""
         with _randomness(2):
             second = self.make()
-            for _ in self.teach(second):
+            for _ in self.train(second):
                 pass
             other = _other_answers(answers, self.ask(second, self._test))
         if not other:
@@ -228,7 +205,7 @@ class _Check:
         with _randomness(3):
             _, asked_alike = self.first_run()
         if _other_answers(answers, asked_alike):
-            how = f"made and taught twice with the same seed, it answers {other[0]!r} otherwise"
+            how = f"made and trained twice with the same seed, it answers {other[0]!r} otherwise"
             raise ContractError(Promise.SEED, how)
         how = f"where it was asked between tasks, it learns otherwise, as {other[0]!r} shows"
         raise ContractError(Promise.ANY_ORDER, how)
@@ -291,7 +268,7 @@ def _named(error: Exception) -> str:
 
 @contextmanager
 def _randomness(number: int) -> Iterator[None]:
-    """Put the generators that everybody shares into a state, and back as they were."""
+    """Put the generators that are global into a state, and back as they were."""
     states = random.getstate(), np.random.get_state(), torch.get_rng_state()
     random.seed(number)
     np.random.seed(number)
@@ -302,135 +279,3 @@ def _randomness(number: int) -> Iterator[None]:
         random.setstate(states[0])
         np.random.set_state(states[1])
         torch.set_rng_state(states[2])
-
-
-# Watching.
-
-Place = tuple[str, str]  # a split and a table of the store
-
-
-@dataclass
-class _Watch:
-    """Knows what may be read at the moment, and refuses anything else."""
-
-    doing: str = ""
-    allowed: list[Experience] | None = None  # None: anything
-    hide: bool = False  # show the targets of the first sample as everybody's
-    refused: list[ContractError] = field(default_factory=list)
-
-    @contextmanager
-    def only(
-        self, doing: str, experiences: list[Experience], *, hide: bool = False
-    ) -> Iterator[None]:
-        """Let these experiences be read, and no others."""
-        self.doing, self.allowed, self.hide = doing, experiences, hide
-        try:
-            yield
-        finally:
-            self.allowed, self.hide = None, False
-        if self.refused:  # and the strategy made nothing of it
-            raise self.refused[0]
-
-    def read(self, place: Place, column: str = "") -> None:
-        """Be told that something is read."""
-        if self.allowed is None or any(
-            _is_of(experience, place, column) for experience in self.allowed
-        ):
-            return
-        what = "/".join((*place, column) if column else place)
-        how = f"while {self.doing} it read {what}, which it may not"
-        if place[0] != "test":
-            how += "; one that keeps samples of earlier tasks says so: keeps_data = True"
-        self.refused.append(ContractError(Promise.OWN_DATA, how))
-        raise self.refused[-1]
-
-
-def _place(experience: Experience) -> Place:
-    return experience.samples.split, experience.task.table_name
-
-
-def _is_of(experience: Experience, place: Place, column: str) -> bool:
-    """Whether a column belongs to an experience: its samples, and what there is to see."""
-    split, table = _place(experience)
-    return place == (split, table) or (place == (split, SCENES) and column in ENVIRONMENT)
-
-
-class _WatchedBatches(Batches):
-    """Batches that tell when they are read."""
-
-    watch: _Watch
-    place: Place
-
-    @property
-    def readers(self) -> int:
-        """None: what is read ahead may not be what is allowed by then."""
-        return 0
-
-    def __getitem__(self, index: int | Rows | Tensor) -> Batch:
-        self.watch.read(self.place)
-        x, y = super().__getitem__(index)
-        if self.watch.hide and y.batch_dims:  # a single sample comes out of a batch, and is done
-            _, y = super().__getitem__(torch.zeros(len(y), dtype=torch.int64))
-        return x, y
-
-
-class _WatchedArray(MappedArray):
-    """A column of the store that tells when it is read."""
-
-    def __init__(self, column: MappedArray, watch: _Watch, place: Place, name: str) -> None:
-        super().__init__(column.path, column.offset, column.shape, column.dtype)
-        self._watch, self._place, self._name = watch, place, name
-        self.is_target = False
-
-    @property
-    def array(self) -> NDArray[Any]:
-        self._watch.read(self._place, self._name)
-        whole = super().array
-        hide = self._watch.hide and self.is_target
-        return np.broadcast_to(whole[:1], whole.shape) if hide else whole
-
-    def blocks(self, most: int = 1 << 24) -> Iterator[bytes]:
-        self._watch.read(self._place, self._name)
-        return super().blocks(most)
-
-    def read(self, rows: Rows, into: NDArray[Any]) -> None:
-        self._watch.read(self._place, self._name)
-        super().read(rows, into)
-
-
-def _watched(
-    experiences: Mapping[str, Sequence[Experience]], watch: _Watch
-) -> tuple[list[Experience], list[Experience], list[Experience]]:
-    """Return copies of the experiences of training, validation and test that are watched."""
-    missing = [split for split in ("train", "val", "test") if split not in experiences]
-    if missing:
-        raise UserError(f"no experiences of {', '.join(missing)}, expected train, val and test")
-    # All in one go: experiences share a store, and know of each other.
-    streams = copy.deepcopy([list(experiences[split]) for split in ("train", "val", "test")])
-    tasks = [[experience.task.name for experience in stream] for stream in streams]
-    if len(tasks[0]) < 2 or not tasks[0] == tasks[1] == tasks[2]:
-        raise UserError(
-            f"experiences of {tasks}, expected the same tasks in training, validation and test, "
-            "two or more of them"
-        )
-    everything = [experience for stream in streams for experience in stream]
-    for store in {
-        id(experience.samples.store): experience.samples.store for experience in everything
-    }.values():
-        for split in store.splits:
-            for table in (SCENES, *store.tasks(split)):
-                columns = store.table(split, table)
-                for name, column in columns.items():
-                    columns[name] = _WatchedArray(column, watch, (split, table), name)
-    for experience in everything:
-        samples, batches = experience.samples, experience.batches
-        for name, column in samples.store.table(*_place(experience)).items():
-            assert isinstance(column, _WatchedArray)
-            column.is_target = name not in ("scene", *experience.task.query)
-        # In its place, as Avalanche's data set of the experience reads the same batches.
-        kind: Any = type("Watched", (_WatchedBatches, type(batches)), {})
-        batches.__class__ = kind
-        assert isinstance(batches, _WatchedBatches)
-        batches.watch, batches.place = watch, _place(experience)
-    train, val, test = streams
-    return train, val, test

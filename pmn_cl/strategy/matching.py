@@ -113,8 +113,8 @@ def total_parameters(name: str, options: Any, experiences: Sequence[Experience])
     strategy = _strategy(name)(options=options)
     build = getattr(strategy, "build", None)
     if build is None:
-        raise UserError(f"{name!r} has no network, so that its size means nothing to others")
-    with torch.random.fork_rng(devices=[]):  # who counts must not change what is drawn next
+        raise UserError(f"{name!r} has no network, so that its size cannot be compared")
+    with torch.random.fork_rng(devices=[]):  # counting must not change what is drawn next
         strategy.expect(experiences)
         build(experiences)
     return strategy.parameter_count().total
@@ -160,10 +160,10 @@ def matched_options_for(
     experiences: Sequence[Experience],
     others: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Return the options with which a strategy has the parameters of the one it is matched to.
+    """Return options that make a strategy as large as another of the stream.
 
-    ``others`` are the options of the other strategies in the stream; one that is not there is as
-    large as it usually is at this size.
+    ``others`` are the options of the strategies in the stream; one that is not there is as large
+    as it usually is at this size.
     """
     kind = _strategy(matched_to)
     if others is not None and matched_to in others:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from pmn_cl.errors import UserError
 from pmn_cl.strategy.base import StrategyOptions
@@ -92,6 +92,16 @@ class NetworkOptions(StrategyOptions):
     size: Literal["small", "paper"] = "small"
     training: dict[str, TrainingChanges] = Field(default_factory=dict)  # by task
     lr_scale: float = Field(default=1.0, gt=0)  # times the learning rate of every task
+
+    @model_validator(mode="before")
+    @classmethod
+    def _renamed(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "rate" in given and "rate" not in cls.model_fields:
+            raise ValueError(
+                "`rate` is called `lr_scale` now, times the learning rate of every task: write "
+                f"`lr_scale: {given['rate']}`"
+            )
+        return given
 
     def settings(self) -> dict[str, TrainingSettings]:
         """Return the size's settings with the changes asked for."""

@@ -9,9 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pmn_cl.tasks import metrics
-
-if TYPE_CHECKING:
-    from torch import Tensor
 from pmn_cl.tasks.base import (
     ASKED_OF_RELATION,
     Columns,
@@ -23,6 +20,11 @@ from pmn_cl.tasks.base import (
     most_common,
     ranked_shares,
 )
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+UNKNOWN = -1  # the count of a training sample that is there for its query to M_rel alone
 
 
 class CountTask(Task):
@@ -48,10 +50,12 @@ class CountTask(Task):
         }
 
     def loss(self, outputs: Tensor, targets: Mapping[str, Tensor]) -> Tensor:
-        """Cross-entropy over counts."""
+        """Cross-entropy over counts, the mean over samples whose count is known; of none, 0."""
         from torch.nn.functional import cross_entropy
 
-        return cross_entropy(outputs, targets["count"])
+        if bool((targets["count"] == UNKNOWN).all()):
+            return outputs.sum() * 0
+        return cross_entropy(outputs, targets["count"], ignore_index=UNKNOWN)
 
     def decode(self, outputs: Tensor) -> NDArray[Any]:
         """The likeliest count."""
@@ -59,12 +63,15 @@ class CountTask(Task):
 
     def constant(self, columns: Columns, names: Names) -> NDArray[Any]:
         """The most common count."""
-        return np.asarray(most_common(columns["count"])[0])
+        count = columns["count"]
+        return np.asarray(most_common(count[count != UNKNOWN])[0])
 
     def prior(self, columns: Columns, names: Names) -> dict[str, list[tuple[str, float]]]:
         """How common each count is, by kind of question."""
         priors = {}
         for kind, chosen in by_kind(columns, names.get("cnt kinds")):
             counts = columns["count"][chosen]
-            priors[kind] = ranked_shares(np.bincount(counts) / len(counts), names["counts"])
+            counts = counts[counts != UNKNOWN]
+            if len(counts):
+                priors[kind] = ranked_shares(np.bincount(counts) / len(counts), names["counts"])
         return priors

@@ -40,7 +40,7 @@ def experiences(open_stream: Callable[..., Experiences]) -> Experiences:
 
 
 def gem(seed: int = 0, plugins: tuple[Any, ...] = (), **options: Any) -> GradientEpisodicMemory:
-    """Learn with a small network, a small memory and one epoch per task, unless told otherwise."""
+    """Learn with a small network, a small memory and one epoch per task, unless options differ."""
     given = {**SMALL, "patterns_per_experience": 10, **options}
     return GradientEpisodicMemory(
         options=GemOptions.model_validate(given), seed=seed, plugins=plugins

@@ -8,11 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from baselines.hard_sharing import HardSharing, HardSharingCumulative, HardSharingJoint
 from baselines.options import HeadsOptions
 from benchmarks.avalanche_stream import collate
 from pmn_cl.errors import UserError
+from pmn_cl.strategy.avalanche import import_avalanche
+
+import_avalanche()
+
+from avalanche.training.plugins import SupervisedPlugin  # noqa: E402
 
 Experiences = dict[str, dict[str, Any]]
 TASKS = ["obj", "att", "rel"]
@@ -216,3 +222,29 @@ def test_batches_that_mix_tasks_weigh_each_by_its_samples(experiences: Experienc
             expected += len(rows) / len(some) * loss
         assert mixed.item() == pytest.approx(expected, rel=1e-5)
         assert min(loss for _, loss in alone) < mixed.item() < max(loss for _, loss in alone)
+
+
+class SpoilHead(SupervisedPlugin):
+    """Makes the outputs of one task's head not finite, before the first step."""
+
+    def __init__(self, task: str) -> None:
+        super().__init__()
+        self.task = task
+
+    def before_training_epoch(self, strategy: Any, **kwargs: Any) -> None:
+        with torch.no_grad():
+            next(strategy.network.heads[self.task].parameters()).fill_(float("nan"))
+
+
+@pytest.mark.parametrize("kind", [HardSharingJoint, HardSharingCumulative])
+def test_a_loss_that_is_not_finite_names_the_task_of_its_batch(
+    experiences: Experiences, kind: type[HardSharing]
+) -> None:
+    """Not the task that is learned last, whose query a batch of another task does not have."""
+    strategy = kind(seed=1, budget=10.0)
+    if kind is HardSharingCumulative:
+        learn(strategy, experiences, ["obj"])
+    strategy.plugins.append(SpoilHead("obj"))
+    tasks = ["obj", "rel"] if kind is HardSharingJoint else ["rel"]
+    with pytest.raises(UserError, match=r"the task 'obj' is nan at step \d+: .* that of M_obj"):
+        learn(strategy, experiences, tasks)

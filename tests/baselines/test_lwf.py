@@ -36,7 +36,7 @@ def experiences(open_stream: Callable[..., Experiences]) -> Experiences:
 
 
 def lwf(seed: int = 0, plugins: tuple[Any, ...] = (), **options: Any) -> LearningWithoutForgetting:
-    """Learn with a small network and one short epoch per task, unless told otherwise."""
+    """Learn with a small network and one short epoch per task, unless the options say otherwise."""
     training = {task: {"epochs": 1} for task in TASKS}
     given = {**SMALL, "training": training, **options}
     return LearningWithoutForgetting(
@@ -233,17 +233,17 @@ def test_old_tasks_are_held_as_far_as_the_new_data_can_ask_them(
     assert list(old.terms(OldTaskQuery(learned.network, env), experience.task, 2.0)) == held
 
 
-def test_sentences_are_those_that_the_old_network_tells(
+def test_sentences_are_those_that_the_old_network_generates(
     learned: LearningWithoutForgetting, experiences: Experiences
 ) -> None:
     new, task = experiences["train"]["cnt"], experiences["train"]["cap"].task
     old = old_of(learned, new)
     x, _ = new.batches[np.arange(0, 300, 7)]
     words = old._sentences(task, Environment.of(x))["words"]
-    told = learned.network(x, "cap").argmax(2)
-    assert torch.equal(words, told[:, : words.shape[1]])
-    assert not told[:, words.shape[1] :].any()
-    # Heard again, each word is the likeliest after those before it.
+    generated = learned.network(x, "cap").argmax(2)
+    assert torch.equal(words, generated[:, : words.shape[1]])
+    assert not generated[:, words.shape[1] :].any()
+    # Followed again, each word is the likeliest after those before it.
     again = learned.network(x, "cap", teacher={"words": words}).argmax(2)
     assert torch.equal(again[words != 0], words[words != 0])
 

@@ -186,14 +186,14 @@ def test_outputs_come_back_as_probabilities_per_region_or_per_scene() -> None:
 
 def test_of_a_sentence_its_first_word_comes_back() -> None:
     network = network_of(["cap", "att"], passes=1)
-    heard: list[Tensor] = []
+    received: list[Tensor] = []
     network.integrators["all"].encoders["cap"].register_forward_hook(
-        lambda module, given, found: heard.append(given[0])
+        lambda module, given, found: received.append(given[0])
     )
     x = batch_for("att")
     network(x, "att")
-    told = network(x, "cap")[:, 0].softmax(1)
-    torch.testing.assert_close(heard[0], told[:, None])
+    generated = network(x, "cap")[:, 0].softmax(1)
+    torch.testing.assert_close(received[0], generated[:, None])
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
@@ -445,6 +445,6 @@ def test_passes_are_a_small_number() -> None:
 
 
 def test_the_options_need_no_torch() -> None:
-    code = "import sys, baselines.multinet_options; print('torch' in sys.modules)"
+    code = "import sys, baselines.options; print('torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"

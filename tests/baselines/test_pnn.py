@@ -109,7 +109,7 @@ def fill(parameter: Tensor, values: Any) -> None:
 
 def test_a_layer_with_adapters_is_equation_2() -> None:
     layer = LateralLayer(2, 1, columns=2, wiring=Wiring(adapters=True, alpha=0.01))
-    assert layer.lateral.alpha.tolist() == pytest.approx([0.01, 0.01])  # started as told
+    assert layer.lateral.alpha.tolist() == pytest.approx([0.01, 0.01])  # as the options say
     fill(layer.W.weight, [[1.0, -1.0]])
     fill(layer.W.bias, [0.5])
     fill(layer.lateral.alpha, [0.5, 2.0])
@@ -133,7 +133,7 @@ def test_a_layer_without_adapters_is_equation_1() -> None:
     assert layer(torch.tensor([[4.0, 1.0]]), earlier).tolist() == [[1.5]]
 
 
-def test_a_first_column_hears_nothing() -> None:
+def test_a_first_column_receives_nothing() -> None:
     layer = LateralLayer(3, 2, columns=0, wiring=Wiring())
     h = torch.randn(5, 3)
     assert torch.equal(layer(h, []), layer.W(h).relu())
@@ -165,10 +165,10 @@ def test_a_layer_treats_every_place_alone(
         assert torch.allclose(whole[place], alone, atol=1e-6)
 
 
-def lateral_by_hand(weights: Mapping[str, Tensor], name: str, heard: list[Tensor]) -> Tensor:
+def lateral_by_hand(weights: Mapping[str, Tensor], name: str, received: list[Tensor]) -> Tensor:
     """U σ(V · α ⊙ h), with α multiplied onto the activations, as it is written."""
     alpha = weights[f"{name}.alpha"]
-    stacked = torch.cat([a * h for a, h in zip(alpha, heard, strict=True)], dim=-1)
+    stacked = torch.cat([a * h for a, h in zip(alpha, received, strict=True)], dim=-1)
     inner = stacked @ weights[f"{name}.V.weight"].T + weights[f"{name}.V.bias"]
     return inner.clamp(min=0) @ weights[f"{name}.U.weight"].T
 
@@ -202,12 +202,12 @@ def test_three_columns_over_regions_are_the_equations_written_out() -> None:
         seconds.append(second)
 
 
-# What is heard of whom.
+# Which columns receive from which.
 
 
 def test_a_fused_vector_is_heard_where_its_query_is_asked() -> None:
     network = network_of(list(KINDS.values()))
-    assert {name: network[name].hears for name in KINDS} == {
+    assert {name: network[name].receives_from for name in KINDS} == {
         "obj": set(),  # whose head looks at regions alone, as that of att
         "att": set(),
         "rel": set(),
@@ -217,16 +217,16 @@ def test_a_fused_vector_is_heard_where_its_query_is_asked() -> None:
     }
 
 
-def test_a_second_relation_hears_the_first_and_captions() -> None:
+def test_a_second_relation_receives_from_the_first_and_captions() -> None:
     class Again(RelationTask):
         name = "again"
 
     network = network_of([KINDS["rel"], KINDS["vqa"], KINDS["cap"], Again()])
-    assert network["again"].hears == {"rel", "cap"}
+    assert network["again"].receives_from == {"rel", "cap"}
 
 
 @pytest.mark.parametrize(
-    ("part", "heard"),
+    ("part", "received"),
     [
         ("obj.first", True),
         ("rel.second.W", True),  # its regions are there whatever is asked
@@ -238,17 +238,17 @@ def test_a_second_relation_hears_the_first_and_captions() -> None:
         ("vqa.fusion.join", True),
     ],
 )
-def test_which_parts_an_answer_depends_on(part: str, heard: bool) -> None:
+def test_which_parts_an_answer_depends_on(part: str, received: bool) -> None:
     network = network_of(list(KINDS.values()), Wiring(alpha=1.0))
     x = batch_for(KINDS["vqa"])
     before = network(x, "vqa")
     with torch.no_grad():
         for parameter in network.columns.get_submodule(part).parameters():
             parameter.add_(0.5)
-    assert torch.equal(network(x, "vqa"), before) != heard
+    assert torch.equal(network(x, "vqa"), before) != received
 
 
-def test_no_column_hears_a_later_one() -> None:
+def test_no_column_receives_from_a_later_one() -> None:
     network = network_of(list(KINDS.values()))
     alone = {name: network_of(list(KINDS.values())[: i + 1]) for i, name in enumerate(KINDS)}
     for name, smaller in alone.items():
@@ -470,7 +470,7 @@ def test_options_reach_the_columns(experiences: Experiences) -> None:
 
 
 def test_options_need_no_torch() -> None:
-    code = "import sys, baselines.pnn_options; print('torch' in sys.modules)"
+    code = "import sys, baselines.options; print('torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
 
@@ -483,7 +483,7 @@ PIXELS = 64  # of a digit of scikit-learn's; layers are as wide, so that V is th
 class Perceptrons(nn.Module):
     """Columns of two lateral layers and a linear head on split digits.
 
-    As in Avalanche, the first layer hears the input once more for every earlier column.
+    As in Avalanche, the first layer receives the input once more for every earlier column.
     """
 
     def __init__(self, adapters: bool) -> None:

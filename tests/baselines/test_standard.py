@@ -17,8 +17,8 @@ from torch.nn.functional import cross_entropy
 
 from baselines.hard_sharing import HardSharing
 from baselines.options import REFUSED, PluginOptions, ReplayOptions
-from baselines.standard.plugged import Plugin
-from baselines.standard.regularised import Ewc, Mas, Si
+from baselines.standard.plugin import Plugin
+from baselines.standard.regularisation import Ewc, Mas, Si
 from baselines.standard.rehearsal import Agem, Replay
 from benchmarks.avalanche_stream import collate, make_benchmark
 from benchmarks.stream import Stream, StreamTask
@@ -29,7 +29,7 @@ from pmn_cl.data.world import World
 from pmn_cl.errors import UserError
 from pmn_cl.strategy.avalanche import import_avalanche
 from pmn_cl.tasks.base import Columns, Names, Task
-from strategies.loop import task_seed
+from strategies.loaders import task_seed
 
 import_avalanche()
 
@@ -104,14 +104,14 @@ def test_the_penalty_is_what_the_loss_has_too_much(experiences: Experiences, kin
 
     class Measure(SupervisedPlugin):
         def before_backward(self, strategy: Any, **kwargs: Any) -> None:
-            added = (strategy.loss - strategy._batch_loss).item()
+            added = (strategy.loss - strategy.mb_loss).item()
             extra.append((added, strategy.penalty()))
 
     strategy = make(kind, plugins=[Measure()], strength=STRONG[kind])
     learn(strategy, experiences, ["obj", "att"])
-    added, told = np.array(extra).T
-    assert told.max() > 1e-3
-    assert added == pytest.approx(told, abs=1e-5)
+    added, reported = np.array(extra).T
+    assert reported.max() > 1e-3
+    assert added == pytest.approx(reported, abs=1e-5)
 
 
 @pytest.mark.parametrize("kind", REGULARISED)
@@ -326,10 +326,12 @@ def test_a_memory_is_reported_in_samples_and_bytes(
     attributes = len(experiences["train"]["obj"].samples.store.names["attributes"])
     seen = boxes * (128 * 4 + 4 * 4 + 1) + 8 + 8  # regions, boxes, mask; scene and sample
     obj, att = boxes * (8 + 1) + 8, boxes * (attributes + 1) + 8  # target, asked; task
-    told = strategy.details()
-    assert told["memory_samples"] == count
+    reported = strategy.details()
+    assert reported["memory_samples"] == count
     assert (
-        told["memory_bytes"] == strategy.memory_bytes() == count * seen + count // 2 * (obj + att)
+        reported["memory_bytes"]
+        == strategy.memory_bytes()
+        == count * seen + count // 2 * (obj + att)
     )
 
 

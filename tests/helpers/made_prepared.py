@@ -141,7 +141,7 @@ def samples(rng: np.random.Generator, task: str, rows: int) -> dict[str, NDArray
     }
     if task == "cnt":
         count = rng.integers(0, 4, rows).astype("i1")
-        return {**asked, "count": count, "kind": np.zeros(rows, "u1")}
+        return {**asked, "count": count, "kind": (np.arange(rows) % 2).astype("u1")}
     return {
         **asked,
         "answers": rng.integers(0, len(names["answers"]), (rows, 3)).astype("u2"),

@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from pmn_cl.errors import UserError
 from pmn_cl.modules.task_module import digest_of
 from pmn_cl.strategy.avalanche import import_avalanche
+from pmn_cl.strategy.base import TrainingProgress
 from strategies.controls import exchange, shuffled
-from strategies.loop import TrainingProgress
 from strategies.options import PmnOptions
 from strategies.pmn import Progressive
 
@@ -30,7 +30,7 @@ BELOW = TASKS[:5]
 
 
 def pmn(plugins: Any = (), on_progress: Any = None, **options: Any) -> Progressive:
-    """PMN with one epoch for each task, unless told otherwise."""
+    """PMN with one epoch for each task, unless the options say otherwise."""
     training = {task: {"epochs": 1} for task in TASKS} | options.pop("training", {})
     chosen = PmnOptions.model_validate({"training": training, **options})
     return Progressive(options=chosen, plugins=plugins, on_progress=on_progress)
@@ -182,17 +182,17 @@ def test_shuffled_targets_teach_what_is_common_and_nothing_else(whole: Experienc
     true, wrong = (
         carry(pmn(shuffled=names, training=training), whole, ["obj"]) for names in ([], ["obj"])
     )
-    experience, taught = whole["test"]["obj"], whole["train"]["obj"]
+    experience, training = whole["test"]["obj"], whole["train"]["obj"]
     names = experience.samples.store.names
-    constant = taught.task.constant(taught.samples.columns, names)
+    constant = training.task.constant(training.samples.columns, names)
     given = np.broadcast_to(constant, (len(experience.samples), *constant.shape))
-    chance = taught.task.score(given, experience.samples.columns, names)["top1"]
-    assert wrong.score(experience)["top1"] == pytest.approx(chance, abs=0.05)
-    assert true.score(experience)["top1"] > chance + 0.25
+    by_chance = training.task.score(given, experience.samples.columns, names)["top1"]
+    assert wrong.score(experience)["top1"] == pytest.approx(by_chance, abs=0.05)
+    assert true.score(experience)["top1"] > by_chance + 0.25
 
 
 def test_every_epoch_has_the_same_wrong_targets(experiences: Experiences) -> None:
-    class Heard(SupervisedPlugin):
+    class Targets(SupervisedPlugin):
         def __init__(self) -> None:
             super().__init__()
             self.epochs: list[dict[int, bytes]] = []
@@ -205,13 +205,13 @@ def test_every_epoch_has_the_same_wrong_targets(experiences: Experiences) -> Non
             labels = rows_of(strategy.mb_y["label"])
             self.epochs[-1] |= dict(zip(number, labels, strict=True))
 
-    heard = Heard()
-    carry(pmn((heard,), shuffled=["obj"], training={"obj": {"epochs": 2}}), experiences, ["obj"])
+    targets = Targets()
+    carry(pmn((targets,), shuffled=["obj"], training={"obj": {"epochs": 2}}), experiences, ["obj"])
     experience = experiences["train"]["obj"]
     true = rows_of(experience.batches[torch.arange(len(experience.samples))][1]["label"])
-    assert heard.epochs[0] == heard.epochs[1]
-    assert sorted(heard.epochs[0]) == list(range(len(true)))
-    kept = sum(heard.epochs[0][number] == label for number, label in enumerate(true))
+    assert targets.epochs[0] == targets.epochs[1]
+    assert sorted(targets.epochs[0]) == list(range(len(true)))
+    kept = sum(targets.epochs[0][number] == label for number, label in enumerate(true))
     assert kept < len(true) / 2
 
 

@@ -17,8 +17,9 @@ from pmn_cl.errors import UserError
 from pmn_cl.modules.runtime.trace import Trace
 from pmn_cl.modules.task_module import digest_of
 from pmn_cl.strategy.avalanche import import_avalanche
+from pmn_cl.strategy.base import TrainingProgress
 from pmn_cl.strategy.training import TrainingSettings
-from strategies.loop import TaskTemplate, TrainingProgress
+from strategies.loop import TaskTemplate
 from strategies.options import PmnOptions
 from strategies.pmn import Progressive
 
@@ -71,7 +72,7 @@ def template(
 
 
 def pmn(seed: int = 0, plugins: tuple[Any, ...] = (), **options: Any) -> Progressive:
-    """PMN with one epoch for each task, unless told otherwise."""
+    """PMN with one epoch for each task, unless the options say otherwise."""
     training = {task: {"epochs": 1} for task in LABELS}
     training.update(options.pop("training", {}))
     chosen = PmnOptions.model_validate({"training": training, **options})
@@ -220,7 +221,7 @@ class Spoil(SupervisedPlugin):
 
 
 def ended(seen: list[TrainingProgress]) -> list[Any]:
-    """Leave out what is told on the way."""
+    """Leave out what is reported on the way."""
     return [progress for progress in seen if progress.score is not None]
 
 
@@ -409,8 +410,8 @@ def test_avalanches_plugins_are_called_as_avalanche_says(experiences: Experience
     strategy = pmn(plugins=(recorder,), training={"obj": {"epochs": 2, "batch_size": 150}})
     strategy.train(experiences["train"]["obj"], eval_streams=[experiences["val"]["obj"]])
     epoch = ["before_training_epoch", *STEP, *STEP, "after_training_epoch"]
-    told = [name for name in recorder.called if "dataset_adaptation" not in name]
-    assert told == [
+    called = [name for name in recorder.called if "dataset_adaptation" not in name]
+    assert called == [
         "before_training",
         "before_training_exp",
         *epoch,
@@ -420,8 +421,8 @@ def test_avalanches_plugins_are_called_as_avalanche_says(experiences: Experience
     ]
     recorder.called.clear()
     strategy.eval(experiences["val"]["obj"])  # 50 samples, one batch
-    told = [name for name in recorder.called if "dataset_adaptation" not in name]
-    assert told == [
+    called = [name for name in recorder.called if "dataset_adaptation" not in name]
+    assert called == [
         "before_eval",
         "before_eval_exp",
         "before_eval_iteration",

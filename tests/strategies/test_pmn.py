@@ -21,9 +21,10 @@ from pmn_cl.modules.relation import RelationQuery
 from pmn_cl.modules.runtime.trace import Trace
 from pmn_cl.modules.task_module import digest_of, identity_of
 from pmn_cl.strategy.avalanche import import_avalanche
-from strategies.loop import TrainingProgress
+from pmn_cl.strategy.base import TrainingProgress
+from strategies.losses import count_distance, query_loss
 from strategies.options import PmnOptions
-from strategies.pmn import Progressive, count_distance, query_loss
+from strategies.pmn import Progressive
 
 import_avalanche()
 
@@ -35,7 +36,7 @@ BELOW = TASKS[:5]
 
 
 def pmn(plugins: tuple[Any, ...] = (), seed: int = 0, **options: Any) -> Progressive:
-    """PMN with one epoch for each task, unless told otherwise."""
+    """PMN with one epoch for each task, unless the options say otherwise."""
     training = {task: {"epochs": 1} for task in TASKS} | options.pop("training", {})
     chosen = PmnOptions.model_validate({"training": training, **options})
     return Progressive(options=chosen, plugins=plugins, seed=seed)
@@ -505,7 +506,7 @@ def test_supervision_is_that_of_the_query_that_m_rel_gets(
     assert losses[1] - losses[0] == pytest.approx(float(query_loss(asked, y)), rel=1e-4)
 
 
-def test_the_distance_of_counts_is_added_for_m_cnt_as_told(
+def test_the_distance_of_counts_is_added_for_m_cnt_alone(
     experiences: Experiences, kept: Path
 ) -> None:
     found = {}
@@ -525,6 +526,45 @@ def test_the_distance_of_counts_is_added_for_m_cnt_as_told(
             added = found[task, 2.0] - found[task, 0.0]
             assert added == pytest.approx(by_hand, rel=1e-4)
     assert found["vqa", 2.0] == found["vqa", 0.0]
+
+
+@pytest.mark.parametrize("supervise", [["cnt"], []])
+def test_samples_without_a_count_train_the_query_alone(
+    supervise: list[str], experiences: Experiences, kept: Path
+) -> None:
+    """As the paper's relational synthetic questions do for Q_{cnt→rel} (section 4.1)."""
+    experience = experiences["val"]["cnt"]
+    x, y = experience.batches[np.arange(60)]
+    asks = y["ask_relation"] >= 0
+    assert asks.any() and not asks.all()
+    departures = {"count_distance": 2.0, "supervise_encoder": False}
+    options = {"supervise": supervise, "departures": departures, "start_from": [str(kept)]}
+    strategy = carry(pmn(memory=False, **options), experiences)
+    module = strategy.network["cnt"]
+    module.unfreeze()
+    y["count"][asks] = -1
+
+    def changed(rows: Tensor) -> set[str]:
+        """Which parts get a gradient from some samples."""
+        module.zero_grad()
+        _, loss = strategy.batch_loss(x[rows], y[rows], experience)
+        loss.backward()
+        assert loss.isfinite()
+        named = module.named_parameters()
+        moved = [name for name, p in named if p.grad is not None and p.grad.any()]
+        return {".".join(name.split(".")[:2]) for name in moved}
+
+    query = {"asking.box", "asking.relation"}  # b and r
+    assert changed(asks) == (query if supervise else set())
+    assert changed(torch.ones(60, dtype=torch.bool)) > {"asking.attention", "layer.weight"}
+
+
+def test_the_distance_of_counts_leaves_out_those_not_known() -> None:
+    logits = torch.randn(4, 5)
+    count = torch.tensor([1, -1, 4, -1])
+    known = count_distance(logits[[0, 2]], count[[0, 2]])
+    assert float(count_distance(logits, count)) == pytest.approx(float(known))
+    assert float(count_distance(logits, torch.full((4,), -1))) == 0
 
 
 # Call lists.

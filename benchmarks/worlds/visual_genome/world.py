@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -19,6 +20,7 @@ from pmn_cl.data.store import Store, StoreWriter
 from pmn_cl.data.world import World, WorldOptions
 from pmn_cl.errors import UserError
 from pmn_cl.progress import ProgressCallback
+from pmn_cl.tasks.counts import UNKNOWN
 
 DATA = "PMN_BENCH_DATA"  # the environment variable with the folder that relative paths start from
 ALL_TASKS = ("obj", "att", "rel", "cap", "cnt", "vqa")
@@ -82,4 +84,8 @@ class VisualGenome(World):
                 f"{store.path.parent / 'vqa.h5'}: has no questions made of {source!r} for "
                 f"{task!r}; prepare it with Visual Genome's files, or leave `extra` out"
             ) from None
-        return {name: made[name].load() for name in columns if name in made}
+        added = {name: made[name].load() for name in columns if name in made}
+        if task == "cnt":  # older files have how many were annotated: at most as many as there are
+            relational = added["kind"] == store.names["cnt kinds"].index("relational")
+            added["count"] = np.where(relational, UNKNOWN, added["count"])
+        return added

@@ -151,7 +151,7 @@ def test_the_count_starts_as_the_counters_own() -> None:
     assert outputs.argmax(1).tolist() == [1, 3, 4]
 
 
-def test_a_sentence_told_is_one_that_the_teacher_would_follow() -> None:
+def test_a_generated_sentence_is_one_that_the_teacher_would_follow() -> None:
     """Greedy words, given back as the teacher's, get the same scores at every step."""
     torch.manual_seed(3)
     head = SentenceHead(PLAN, 6)
@@ -159,14 +159,14 @@ def test_a_sentence_told_is_one_that_the_teacher_would_follow() -> None:
         head.speak.bias[END] = 0.3  # so that some end early
     env = Environment.of(batch())
     seen = seen_of(env)
-    told = head(seen, env)
-    words = told.argmax(2)
-    taught = head(seen, env, {"words": words})
+    generated = head(seen, env)
+    words = generated.argmax(2)
+    followed = head(seen, env, {"words": words})
     for row in range(B):
         ends = (words[row] == END).nonzero()
         length = int(ends[0]) + 1 if len(ends) else LONGEST
-        torch.testing.assert_close(told[row, :length], taught[row, :length])
-        assert (told[row, length:] == 0).all()
+        torch.testing.assert_close(generated[row, :length], followed[row, :length])
+        assert (generated[row, length:] == 0).all()
 
 
 def test_answers_start_unlikely() -> None:
@@ -179,7 +179,7 @@ def test_every_form_has_a_head() -> None:
     assert {task.form for task in KINDS.values()} == set(FORMS)
 
 
-def test_a_task_without_a_form_is_told_which_there_are() -> None:
+def test_a_task_without_a_form_is_refused_with_the_forms_there_are() -> None:
     class Formless(CountTask):
         name = "formless"
         form = ""

@@ -15,7 +15,13 @@ from benchmarks.stream import Stream
 from pmn_cl import registry
 from pmn_cl.config.stream import parse_stream
 from pmn_cl.errors import UserError
-from pmn_cl.strategy.matching import Knob, match, matched_options, total_parameters, variant_options
+from pmn_cl.strategy.matching import (
+    Knob,
+    match,
+    matched_options,
+    matched_options_for,
+    total_parameters,
+)
 
 TASKS = ["obj", "att", "rel", "cap", "cnt", "vqa"]
 
@@ -148,9 +154,11 @@ LARGE = {  # with options that make no difference to how they are widened
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_a_variant_has_pmns_parameters_within_a_percent(name: str, experiences: list[Any]) -> None:
+def test_what_is_matched_to_pmn_has_its_parameters_within_a_percent(
+    name: str, experiences: list[Any]
+) -> None:
     usual = made(name, **LARGE[name])
-    found = variant_options(name, usual, "matched-pmn", experiences)
+    found = matched_options_for(name, usual, "pmn", experiences)
     target = counted("pmn", made("pmn"), experiences)
     assert abs(counted(name, found, experiences) / target - 1) <= 0.01
     assert abs(counted(name, usual, experiences) / target - 1) > 0.01  # it was changed
@@ -172,7 +180,7 @@ def test_the_others_options_are_those_of_the_stream_where_they_are_known(
 ) -> None:
     other = made("pmn", widths={"cap": {"caption": 150}})
     usual = made("hard_sharing")
-    found = variant_options("hard_sharing", usual, "matched-pmn", experiences, {"pmn": other})
+    found = matched_options_for("hard_sharing", usual, "pmn", experiences, {"pmn": other})
     target = counted("pmn", other, experiences)
     assert target > 1.1 * counted("pmn", made("pmn"), experiences)
     assert abs(counted("hard_sharing", found, experiences) / target - 1) <= 0.01
@@ -188,26 +196,20 @@ def test_a_strategy_of_the_papers_size_is_compared_at_the_papers_size(
         return options
 
     monkeypatch.setattr("pmn_cl.strategy.matching.matched_options", matched)
-    variant_options("hard_sharing", made("hard_sharing", size="paper"), "matched-pmn", experiences)
+    matched_options_for("hard_sharing", made("hard_sharing", size="paper"), "pmn", experiences)
     assert asked == [("hard_sharing", "pmn", "paper")]
-
-
-def test_any_other_variant_is_a_mere_name(experiences: list[Any]) -> None:
-    options = made("hard_sharing", width=99)
-    assert variant_options("hard_sharing", options, "", experiences) is options
-    assert variant_options("hard_sharing", options, "equal gates", experiences) is options
 
 
 def test_an_unknown_strategy_is_named_with_the_nearest(experiences: list[Any]) -> None:
     with pytest.raises(UserError, match=r"unknown strategy 'pmm', .*did you mean 'pmn'"):
-        variant_options("hard_sharing", made("hard_sharing"), "matched-pmm", experiences)
+        matched_options_for("hard_sharing", made("hard_sharing"), "pmm", experiences)
 
 
 def test_what_has_no_size_cannot_be_matched(experiences: list[Any]) -> None:
     with pytest.raises(UserError, match="'constant' has no network"):
-        variant_options("hard_sharing", made("hard_sharing"), "matched-constant", experiences)
+        matched_options_for("hard_sharing", made("hard_sharing"), "constant", experiences)
     with pytest.raises(UserError, match=r"'constant' cannot be made as large.*`width`"):
-        variant_options("constant", made("constant"), "matched-pmn", experiences)
+        matched_options_for("constant", made("constant"), "pmn", experiences)
 
 
 def test_what_cannot_be_reached_names_both_strategies(experiences: list[Any]) -> None:

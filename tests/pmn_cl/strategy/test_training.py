@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from pmn_cl.config.stream import load_spec
+from pmn_cl.errors import UserError
 from pmn_cl.strategy.training import TRAINING, TrainingSettings
 
 
@@ -116,3 +119,18 @@ def test_settings_cannot_be_changed_under_a_run() -> None:
 def test_an_infinite_rate_is_refused() -> None:
     with pytest.raises(ValidationError):
         settings(learning_rate=math.inf)
+
+
+@pytest.mark.parametrize("strategy", ["pmn", "ewc"])
+def test_the_old_name_of_the_learning_rates_scale_is_answered_with_the_new_one(
+    strategy: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "stream.yaml"
+    path.write_text(
+        "name: old\nworld: digits\ntasks: [obj]\nstrategies:\n"
+        f"  - {{name: {strategy}, rate: 3.0}}\nseeds: [0]\n"
+    )
+    with pytest.raises(UserError) as refused:
+        load_spec(path)
+    assert "5:5: strategies[0]: `rate` is called `lr_scale` now" in str(refused.value)
+    assert "unknown key" not in str(refused.value)

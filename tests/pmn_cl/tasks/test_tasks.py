@@ -97,6 +97,33 @@ def test_samples_without_kinds_are_scored_as_one() -> None:
     assert prior == {"": [("1", 0.5), ("2", 0.5)]}
 
 
+def test_a_count_that_is_not_known_teaches_nothing() -> None:
+    outputs = torch.tensor([[0.0, 1.0, 2.0], [5.0, 0.0, 1.0], [1.0, 1.0, 1.0]], requires_grad=True)
+    loss = CountTask().loss(outputs, {"count": torch.tensor([2, -1, 0])})
+    by_hand = [math.log(1 + math.e + math.e**2) - 2, math.log(3)]  # of the first and the last
+    assert float(loss) == pytest.approx(sum(by_hand) / 2)
+    loss.backward()
+    assert outputs.grad is not None
+    assert outputs.grad[1].tolist() == [0, 0, 0] and outputs.grad[0].any()
+
+
+def test_a_batch_without_any_known_count_costs_nothing_and_can_be_learned_from() -> None:
+    outputs = torch.randn(2, 3, requires_grad=True)
+    loss = CountTask().loss(outputs, {"count": torch.tensor([-1, -1])})
+    loss.backward()
+    assert float(loss) == 0
+    assert outputs.grad is not None and not outputs.grad.any()
+
+
+def test_counts_that_are_not_known_are_no_part_of_what_is_common() -> None:
+    columns = {"count": np.array([-1, -1, -1, 2, 2, 1]), "kind": np.array([1, 1, 1, 0, 0, 0])}
+    columns["scene"] = np.arange(6)
+    names = {"counts": ["0", "1", "2"], "cnt kinds": ["plain", "relational"]}
+    assert CountTask().constant(columns, names) == 2
+    prior = CountTask().prior(columns, names)
+    assert prior == {"plain": [("2", pytest.approx(2 / 3)), ("1", pytest.approx(1 / 3))]}
+
+
 def test_caption_scores_are_best_for_a_reference(digits: Store) -> None:
     samples = Samples.whole(digits, "test", CaptionTask())
     captions = samples.columns["captions"]

@@ -91,6 +91,17 @@ def test_extra_samples_come_behind_those_of_the_table(
         assert np.array_equal(columns[name], np.concatenate(expected))
 
 
+def test_relational_questions_have_no_count_whatever_was_prepared(tmp_path: Path) -> None:
+    whole = world(str(make_prepared(tmp_path)))
+    store = whole.prepare()
+    made = store.table("extra", "cnt")
+    relational = made["kind"].load() == store.names["cnt kinds"].index("relational")
+    assert (made["count"].load() >= 0).all() and relational.any()  # as older files have it
+    count = whole.extra_samples(store, "cnt", "obj")["count"]
+    assert (count[relational] == -1).all()
+    assert np.array_equal(count[~relational], made["count"].load()[~relational])
+
+
 def test_extra_samples_that_were_not_made_are_asked_for_in_vain(tmp_path: Path) -> None:
     folder = make_prepared(tmp_path)
     whole = world(str(folder))

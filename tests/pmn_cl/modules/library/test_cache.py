@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pmn_cl import provenance
 from pmn_cl.modules.library.cache import ModuleCache
 from strategies.options import PmnOptions
 from strategies.pmn import Progressive
@@ -98,3 +99,13 @@ def test_who_waits_can_be_called_off(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         ModuleCache(tmp_path, stop).find(recipe)
+
+
+def test_two_uncommitted_changes_of_the_code_share_no_module(
+    stream: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reused = []
+    for digest in ("one change", "another change", "one change"):
+        monkeypatch.setattr(provenance, "own_code_digest", lambda root, digest=digest: digest)
+        reused.append(learned(stream, tmp_path, tasks=1).details()["modules_reused"])
+    assert reused == [0, 0, 1]

@@ -6,8 +6,8 @@ on table", "how many behind door", appendix B.2), with the query [b, r] that M_c
 M_rel; two for each image. Relations as plain questions ("what is on the desk", "laptop", section
 4.3), for the M_vqa that does not call M_rel.
 
-The paper lets the relational ones teach Q_{cnt→rel} alone. Here they carry a count as well, of the
-subjects that were annotated: people annotate not all, so it is at most the truth.
+The relational ones train Q_{cnt→rel} alone, as in the paper, and have no answer: people do not
+annotate all, so that the subjects that were annotated are at most as many as there are.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Synthetic(NamedTuple):
 
     scene: int
     question: str
-    answer: str
+    answer: str | None  # None where it is not known
     boxes: NDArray[np.bool_] | None = None  # b, any of them; None where there is no such query
     relation: int = -1
     direction: int = -1
@@ -76,30 +76,24 @@ class SceneFacts:
                     thing = rng.choice(sorted(by_count[count]))
                     yield Synthetic(scene, count_question(thing), str(count))
 
-    def related_counts(self, image_of: NDArray[Any], most: int) -> Iterator[Synthetic]:
+    def related_counts(self, image_of: NDArray[Any]) -> Iterator[Synthetic]:
         """Ask how many, or how many of a kind, stand in a relation to a thing."""
         for scene, groups in self._by_scene():
-            asked: dict[tuple[int | None, int, int], set[int]] = defaultdict(set)
+            asked: set[tuple[int | None, int, int]] = set()
             for (relation, thing), members in groups.items():
-                for row in members:
-                    subject = int(self._related["subject"][row])
-                    number = int(self._related["subject_thing"][row])
-                    asked[None, relation, thing].add(number)
+                asked.add((None, relation, thing))
+                for subject in self._related["subject"][members].tolist():
                     if not is_plural(self.objects[subject]):
-                        asked[subject, relation, thing].add(number)
-            choices = sorted(asked, key=lambda key: (key[0] or 0, *key[1:]))
+                        asked.add((subject, relation, thing))
+            choices = sorted(asked, key=lambda key: (-1 if key[0] is None else key[0], *key[1:]))
             rng = Random(f"relational counts/{image_of[scene]}")
             for subject_class, relation, thing in rng.sample(
                 choices, min(RELATIONAL_PER_IMAGE, len(choices))
             ):
-                count = len(asked[subject_class, relation, thing])
-                if count <= most:
-                    name = None if subject_class is None else self.objects[subject_class]
-                    text = related_count_question(
-                        name, self.relations[relation], self.objects[thing]
-                    )
-                    boxes = self._boxes(groups[relation, thing])
-                    yield Synthetic(scene, text, str(count), boxes, relation, _SUBJECT)
+                name = None if subject_class is None else self.objects[subject_class]
+                text = related_count_question(name, self.relations[relation], self.objects[thing])
+                boxes = self._boxes(groups[relation, thing])
+                yield Synthetic(scene, text, None, boxes, relation, _SUBJECT)
 
     def related_things(self) -> Iterator[Synthetic]:
         """Ask what stands in a relation to a thing, where only things of one class do."""

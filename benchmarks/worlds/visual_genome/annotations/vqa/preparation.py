@@ -268,7 +268,7 @@ def _synthetic(genome: Store, scenes: PreparedScenes) -> tuple[list[Sample], lis
     """Make questions for cnt and for vqa of what genome.h5 knows of its training images."""
     facts = SceneFacts(genome)
     plain = facts.plain_counts(scenes.image, MOST_COUNTED)
-    relational = facts.related_counts(scenes.image, MOST_COUNTED)
+    relational = facts.related_counts(scenes.image)
     counted = [synthetic(made, PLAIN) for made in plain]
     counted += [synthetic(made, RELATIONAL) for made in relational]
     return counted, [synthetic(made) for made in facts.related_things()]

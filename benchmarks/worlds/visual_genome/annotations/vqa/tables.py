@@ -18,6 +18,7 @@ from benchmarks.worlds.visual_genome.annotations.vqa.files import (
     PublishedQuestion,
     Truth,
 )
+from pmn_cl.tasks.counts import UNKNOWN
 from pmn_cl.tasks.text import normalise_answer, tokenize_caption
 
 MOST_COUNTED = 12
@@ -46,13 +47,16 @@ class Sample:
 
     @property
     def counts(self) -> bool:
-        """Whether it asks how many."""
-        return self.words[:2] == ["how", "many"] and self.truth is not None
+        """Whether it asks how many, and there is something to learn from it."""
+        learnable = self.truth is not None or self.boxes is not None
+        return self.words[:2] == ["how", "many"] and learnable
 
     @property
     def count(self) -> int | None:
-        """Return how many, where the answer is a whole number."""
-        usual = self.truth.usual if self.truth is not None else ""
+        """Return how many, where the answer is a whole number; UNKNOWN where nobody knows."""
+        if self.truth is None:
+            return UNKNOWN
+        usual = self.truth.usual
         return int(usual) if usual.isascii() and usual.isdecimal() and len(usual) < 10 else None
 
     @property
@@ -68,9 +72,11 @@ def natural(question: PublishedQuestion, scene: int) -> Sample:
 
 
 def synthetic(made: Synthetic, kind: int = NATURAL) -> Sample:
-    """Return a question that was made; its answer is surely right."""
-    answer = normalise_answer(made.answer)
-    truth = Truth(((answer, 1.0),), as_written=False, usual=answer, kind=_OTHER)
+    """Return a question that was made; its answer, where it has one, is surely right."""
+    truth = None
+    if made.answer is not None:
+        answer = normalise_answer(made.answer)
+        truth = Truth(((answer, 1.0),), as_written=False, usual=answer, kind=_OTHER)
     return Sample(
         made.scene,
         tokenize_caption(made.question),

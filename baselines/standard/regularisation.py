@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from baselines.options import EwcOptions, MasOptions, SiOptions
-from baselines.standard.plugged import WithPlugin
+from baselines.standard.plugin import WithPlugin
 from pmn_cl.data.loader import Batches
 from pmn_cl.strategy.avalanche import import_avalanche
 
