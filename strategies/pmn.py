@@ -25,7 +25,7 @@ from pmn_cl.modules.library import cards as library
 from pmn_cl.modules.library.cache import ModuleCache
 from pmn_cl.modules.library.word_vectors import start_words
 from pmn_cl.modules.relation import RelationQuery, relation_code
-from pmn_cl.modules.runtime.environment import Memory
+from pmn_cl.modules.runtime.memory import Memory
 from pmn_cl.modules.runtime.network import ModuleNetwork
 from pmn_cl.modules.sizes import DEPARTURES, SIZES, Departures, Gates, WorldShape
 from pmn_cl.modules.task_module import ModulePlan, TaskModule

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from pmn_cl.modules.runtime.environment import Environment, products
+from pmn_cl.modules.runtime.arithmetic import products
+from pmn_cl.modules.runtime.environment import Environment
 
 
 class SoftAttention(nn.Module):
