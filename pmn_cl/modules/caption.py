@@ -32,7 +32,7 @@ class CaptionState:
     scores: Tensor  # (B, vocabulary), from which it was chosen
     ended: Tensor  # (B,)
     teacher: Tensor | None = None  # (B, words still to come): the input instead
-    greedy: bool = False
+    soft: bool = False  # the words' probabilities are
 
 
 class CaptionModule(CompositionalModule):
@@ -77,7 +77,7 @@ class CaptionModule(CompositionalModule):
         start = one_hot(env.mask.new_full((B,), START, dtype=torch.long), words).to(zero)
         teacher = query if isinstance(query, Tensor) else None
         ended = env.mask.new_zeros(B)
-        return CaptionState(zero, zero, start, start, ended, teacher, query == GREEDY)
+        return CaptionState(zero, zero, start, start, ended, teacher, soft=query == PROBABILITIES)
 
     def importance(self, s: CaptionState) -> Importances:
         """G: a linear layer on the first hidden state."""
@@ -142,7 +142,7 @@ class CaptionModule(CompositionalModule):
             word = one_hot(s.teacher[:, 0], scores.shape[1]).to(scores)
             return replace(s, word=word, scores=scores, teacher=s.teacher[:, 1:])
         word = scores.softmax(1)
-        if s.greedy:
+        if not s.soft:
             word = one_hot(scores.argmax(1), scores.shape[1]).to(scores)
         return replace(s, word=word, scores=scores, ended=ended)
 
@@ -156,7 +156,7 @@ class CaptionModule(CompositionalModule):
         """Ψ: the scores of all words, or their probabilities; steps not taken have zeros."""
         taken = torch.stack([s.scores for s in states[1:]], dim=1)
         scores = pad(taken, (0, 0, 0, LONGEST - taken.shape[1]))
-        return soft_sentence(scores) if query is PROBABILITIES else scores
+        return soft_sentence(scores) if query == PROBABILITIES else scores
 
 
 def soft_sentence(scores: Tensor) -> Tensor:
