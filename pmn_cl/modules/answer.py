@@ -49,7 +49,7 @@ class AnswerModule(CompositionalModule):
         others = [k for k in callees if k not in order]  # of a user's own, called last
         self.call_list = tuple(k for k in [*order, *others] if k in mine or k in callees)
         shape, sizes = plan.shape, plan.sizes
-        hidden, words = sizes.hidden, shape.count("caption words")
+        hidden = sizes.hidden
         self.own_asking: QuestionParts | None = QuestionParts(plan, callees)  # Ω, Q_{→rel}
         maps = [k for k in self.call_list if k in _MAPS]
         others = [k for k in self.call_list if k not in _MAPS]
@@ -63,7 +63,7 @@ class AnswerModule(CompositionalModule):
             raise UserError(f"M_vqa cannot call {without[0]!r}: its module has no answer_width")
         self.R = nn.ModuleDict({part_name(k): receiver(widths[k], hidden) for k in others})
         if "cap" in callees:
-            self.words = nn.Embedding(words, sizes.word, padding_idx=0)
+            self.words = nn.Embedding(shape.count("caption words"), sizes.word, padding_idx=0)
             self.listen = SoftAttention(hidden, sizes.word, sizes.attention)
         self.of_question = GatedTanh(hidden, hidden)  # Ψ
         self.of_knowledge = GatedTanh(hidden, hidden)

@@ -39,7 +39,7 @@ class QuestionParts(nn.Module):
         self.relation: nn.Sequential | None = None  # Q_{→rel}: r
         if "rel" in callees:
             self.box = SoftAttention(hidden, data, sizes.attention)
-            self.relation = perceptron(hidden, hidden, relation_codes(shape.names))
+            self.relation = perceptron(hidden, hidden, relation_codes(shape))
 
     def fits(self, other: QuestionParts) -> bool:
         """Whether another module's parts can be used in the place of these."""

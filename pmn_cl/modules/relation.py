@@ -15,6 +15,7 @@ from pmn_cl.modules.layers import SoftAttention, perceptron
 from pmn_cl.modules.runtime.arithmetic import weighted_sum
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.runtime.memoisation import ScratchPad, per_scene
+from pmn_cl.modules.sizes import WorldShape
 from pmn_cl.modules.task_module import ModulePlan, TaskModule
 
 
@@ -111,9 +112,9 @@ def positions(boxes: Tensor) -> Tensor:
     return torch.cat([centre, size, products], dim=-1)
 
 
-def relation_codes(names: Mapping[str, list[str]]) -> int:
+def relation_codes(shape: WorldShape) -> int:
     """Return how many relations there are, each direction counted."""
-    return len(names["relations"]) * len(names["directions"])
+    return shape.count("relations") * shape.count("directions")
 
 
 def relation_code(relation: Tensor, direction: Tensor, relations: int) -> Tensor:

@@ -8,6 +8,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pmn_cl.errors import UserError
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -34,7 +36,12 @@ class WorldShape:
     names: Mapping[str, list[str]]
 
     def count(self, what: str) -> int:
-        """Return how many entries a list of names has."""
+        """Return how many entries a list of names has; refuse a world that has no such list."""
+        if what not in self.names:
+            raise UserError(
+                f"the world has no list of {what!r}, which a module of this stream needs; it has "
+                f"{', '.join(self.names) or 'none'}"
+            )
         return len(self.names[what])
 
 

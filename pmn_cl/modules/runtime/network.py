@@ -48,7 +48,7 @@ class ModuleNetwork(nn.Module):
             if ours != theirs:
                 raise UserError(f"{name!r} cannot be replaced: its {what} is {ours}, not {theirs}")
         for what in old.vocabulary:
-            if old.plan.shape.names[what] != module.plan.shape.names.get(what):
+            if old.plan.shape.names.get(what) != module.plan.shape.names.get(what):
                 raise UserError(f"{name!r} cannot be replaced: the new one knows other {what}")
         module.freeze()
         self.learned[name] = module

@@ -49,7 +49,7 @@ def test_shapes(plan: Plans, modules: Modules, batch: Batch) -> None:
     assert query.box.shape == (3, 5)
     assert query.relation.shape == (3, RELATIONS * DIRECTIONS)
     assert module(query, env).shape == (3, 5)
-    assert relation_codes(plan().shape.names) == RELATIONS * DIRECTIONS
+    assert relation_codes(plan().shape) == RELATIONS * DIRECTIONS
 
 
 @pytest.mark.parametrize("size", ["paper", "small"])
