@@ -213,7 +213,8 @@ class Progressive(TaskTemplate):
                     f"supervise: M_{task} puts no query to M_rel that can be supervised"
                 )
             asked = module.first_relation_query(query, env, self.departures.supervise_encoder)
-            loss = loss + self.options.supervision * query_loss(asked, y)
+            relations = module.plan.shape.count("relations")
+            loss = loss + self.options.supervision * query_loss(asked, y, relations)
         if task == "cnt" and self.departures.count_distance:
             loss = loss + self.departures.count_distance * count_distance(outputs, y["count"])
         return outputs, loss
@@ -415,16 +416,16 @@ def _module_files(given: str) -> list[Path]:
     return [path]
 
 
-def query_loss(asked: RelationQuery, y: Mapping[str, Tensor]) -> Tensor:
+def query_loss(asked: RelationQuery, y: Mapping[str, Tensor], relations: int) -> Tensor:
     """Cross-entropy on [b, r] of the samples that need a relation; any box of the anchor is right.
 
-    Samples that need none have relation -1, and cost nothing.
+    Samples that need none have relation -1, and cost nothing. The world has so many relations,
+    each in as many directions as it names.
     """
     needs = y["ask_relation"] >= 0
     if not bool(needs.any()):
         return asked.box.sum() * 0
     box = (asked.box * y["ask_boxes"]).sum(1)[needs]
-    relations = asked.relation.shape[1] // 2
     code = relation_code(y["ask_relation"], y["ask_direction"], relations)[needs]
     relation = asked.relation[needs].gather(1, code[:, None])
     floor = torch.finfo(box.dtype).tiny
