@@ -291,7 +291,7 @@ class Progressive(TaskTemplate):
             "gates": plan.gates.model_dump() if callees else None,
             "departures": plan.departures.model_dump(),
             "settings": self.settings[name].model_dump(),
-            "callees": {callee: module.identity for callee, module in callees.items()},
+            "callees": [[callee, module.identity] for callee, module in callees.items()],
             "supervision": options.supervision if name in options.supervise else None,
             **{"untrained": name in options.untrained, "shuffled": name in options.shuffled},
             "asking": options.asking if name == "vqa" else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -44,10 +44,7 @@ class AnswerModule(CompositionalModule):
 
     def __init__(self, plan: ModulePlan, callees: Mapping[str, TaskModule]) -> None:
         super().__init__(plan, callees)
-        order = [ATTEND, "rel", "obj", "att", RESIDUAL, "cnt", "cap"]
-        mine = {ATTEND, RESIDUAL}
-        others = [k for k in callees if k not in order]  # of a user's own, called last
-        self.call_list = tuple(k for k in [*order, *others] if k in mine or k in callees)
+        self.call_list = call_order(callees)
         shape, sizes = plan.shape, plan.sizes
         hidden = sizes.hidden
         self.own_asking: QuestionParts | None = QuestionParts(plan, callees)  # Ω, Q_{→rel}
@@ -186,3 +183,15 @@ class AnswerModule(CompositionalModule):
         asked = self.of_question(query)
         logits = [self.answer(asked * self.of_knowledge(s.knowledge)) for s in states[1:]]
         return torch.stack(logits).sum(0)
+
+
+def call_order(callees: Iterable[str]) -> tuple[str, ...]:
+    """Return L_vqa: the callees in the order of the stream, with Ω and Δ in their places.
+
+    The maps, Ω and M_rel, come first wherever the stream names M_rel: the others are asked about
+    the region that all maps show. Δ, which is asked so, too, follows the last of M_obj and M_att.
+    """
+    called = list(callees)
+    order = [ATTEND, *(k for k in called if k in _MAPS), *(k for k in called if k not in _MAPS)]
+    place = 1 + max(place for place, k in enumerate(order) if k in (*_MAPS, "obj", "att"))
+    return (*order[:place], RESIDUAL, *order[place:])

@@ -17,6 +17,7 @@ from pmn_cl.modules.compositional import ATTEND, RESIDUAL
 from pmn_cl.modules.count import OWN_QUESTION
 from pmn_cl.modules.relation import RelationQuery
 from pmn_cl.modules.runtime.environment import Environment
+from pmn_cl.modules.runtime.trace import Trace
 from pmn_cl.modules.sizes import SIZES, Departures, Gates
 from pmn_cl.modules.task_module import ModulePlan
 from pmn_cl.modules.terminal import ObjectModule
@@ -41,11 +42,46 @@ def test_shapes(plan: Plans, modules: Modules, batch: Batch) -> None:
     assert vqa(query, env).shape == (3, ANSWERS)
 
 
-def test_the_call_list_is_the_papers_whatever_the_order_of_callees(
-    plan: Plans, modules: Modules
+@pytest.mark.parametrize(
+    ("called", "expected"),
+    [
+        # Section 3.3 of the paper.
+        ("rel obj att cnt cap", "Ω rel obj att Δ cnt cap"),
+        ("", "Ω Δ"),
+        ("rel", "Ω rel Δ"),
+        ("cnt cap", "Ω Δ cnt cap"),
+        ("rel att obj cap cnt", "Ω rel att obj Δ cap cnt"),
+        ("rel cnt obj cap att", "Ω rel cnt obj cap att Δ"),
+        ("cap cnt att obj rel", "Ω rel cap cnt att obj Δ"),  # a map is of use before the others
+    ],
+)
+def test_callees_are_called_in_the_order_of_the_stream(
+    called: str, expected: str, plan: Plans, modules: Modules, batch: Batch
 ) -> None:
-    made = modules(plan(), calls={"vqa": ("cap", "cnt", "att", "obj", "rel")})
-    assert made["vqa"].call_list == (ATTEND, "rel", "obj", "att", RESIDUAL, "cnt", "cap")
+    vqa = modules(plan(), calls={"vqa": tuple(called.split())})["vqa"]
+    assert vqa.call_list == tuple(expected.split())
+    env = Environment.of(batch(), trace=(trace := Trace()))
+    vqa(vqa.own_query(env), env)
+    steps = [call.callee for call in trace.calls if call.depth == 0 and call.step == 1]
+    assert steps == expected.split()
+
+
+@pytest.mark.parametrize("order", [("cap", "cnt", "att", "obj", "rel"), BELOW])
+def test_the_answer_does_not_depend_on_the_order_of_calls(
+    order: tuple[str, ...], plan: Plans, modules: Modules, batch: Batch
+) -> None:
+    """Apart from maps, no callee is asked with what another answered."""
+    made = modules(plan())
+    usual, other = made["vqa"], AnswerModule(plan(), {name: made[name] for name in order}).eval()
+    weights = usual.state_dict()
+    scores = dict(zip(usual.call_list, weights["G.scores.weight"], strict=True))
+    biases = dict(zip(usual.call_list, weights["G.scores.bias"], strict=True))
+    moved = {
+        "G.scores.weight": torch.stack([scores[k] for k in other.call_list]),
+        "G.scores.bias": torch.stack([biases[k] for k in other.call_list]),
+    }
+    other.load_state_dict({**weights, **moved})
+    assert torch.allclose(asked(other, batch()), asked(usual, batch()), atol=1e-5)
 
 
 @pytest.mark.parametrize("size", ["paper", "small"])
@@ -319,7 +355,9 @@ def test_sharing_needs_all_that_the_counting_module_calls(
         made["vqa"].share("cnt")
 
 
-def test_a_users_own_callee_is_called_last(plan: Plans, modules: Modules, batch: Batch) -> None:
+def test_a_users_own_callee_is_called_as_others_are(
+    plan: Plans, modules: Modules, batch: Batch
+) -> None:
     made = modules(plan())
     callees = {"obj": made["obj"], "mine": ObjectModule(plan(), {})}
     vqa = AnswerModule(plan(), callees).eval()
