@@ -144,16 +144,16 @@ class AnswerModule(CompositionalModule):
         if k in _MAPS:
             return env.softmax(answer)
         if k == "cap":
-            answer = self._listened(s, answer, env)
+            answer = self._of_caption(s, answer, env)
         received: Tensor = self.R[part_name(k)](answer)
         return received
 
-    def _listened(self, s: AnswerState, sentence: Tensor, env: Environment) -> Tensor:
+    def _of_caption(self, s: AnswerState, sentence: Tensor, env: Environment) -> Tensor:
         """R_{cap→vqa}: attend over the words of the caption, as far as it goes."""
         # Behind hard gates, the samples that get the caption change from step to step.
         hard = self.plan.gates.kind == "hard"
-        silent, words, projected = self._read(sentence) if hard else self._read_once(env, sentence)
-        p = self.listen.compare(s.question, projected).masked_fill(silent, -torch.inf).softmax(1)
+        over, words, projected = self._read(sentence) if hard else self._read_once(env, sentence)
+        p = self.listen.compare(s.question, projected).masked_fill(over, -torch.inf).softmax(1)
         return weighted_sum(p, words)
 
     @per_batch
@@ -167,8 +167,8 @@ class AnswerModule(CompositionalModule):
         words = self.words.weight.T.contiguous() @ sentence.flatten(0, 1).T
         words = words.T.contiguous().view(*sentence.shape[:2], -1)
         # The first word counts even where hard gates left zeros: no softmax over nothing.
-        silent = pad(sentence[:, 1:].sum(2) == 0, (1, 0))
-        return silent, words, self.listen.project(words)
+        over = pad(sentence[:, 1:].sum(2) == 0, (1, 0))
+        return over, words, self.listen.project(words)
 
     def update(
         self, s: AnswerState, V: ScratchPad, g: Importances, env: Environment

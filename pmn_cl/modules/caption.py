@@ -162,5 +162,5 @@ class CaptionModule(CompositionalModule):
 def soft_sentence(scores: Tensor) -> Tensor:
     """Return the distributions over words (B, T, vocabulary), zero after the end of a sentence."""
     over = (scores.argmax(2) == END).cumsum(1)  # from the end mark on
-    silent = pad(over, (1, 0))[:, :-1] > 0  # after it
-    return scores.softmax(2).masked_fill(silent[:, :, None], 0)
+    after = pad(over, (1, 0))[:, :-1] > 0
+    return scores.softmax(2).masked_fill(after[:, :, None], 0)

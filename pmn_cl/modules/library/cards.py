@@ -197,7 +197,7 @@ def check_world(card: Card, shape: WorldShape, where: str) -> None:
 
 
 def default_folder() -> Path:
-    """Return where modules are kept unless told otherwise."""
+    """Return where modules are kept unless a folder is given."""
     return cache_folder() / "modules"
 
 
