@@ -35,6 +35,7 @@ from baselines.common.trunk import Fusion, NetworkPlan, QueryReader, Trunk, read
 from baselines.hard_sharing import HardSharingJoint
 from baselines.options import MultinetOptions
 from pmn_cl.modules.runtime.environment import Environment
+from pmn_cl.modules.runtime.memoisation import once
 from pmn_cl.strategy.base import Experience
 from pmn_cl.tasks.base import Task
 
@@ -172,7 +173,7 @@ class MultinetNetwork(HeadsNetwork):
         """Return q; a question is read once, as it is the same whatever h is."""
         reader = self.reader(task)
         if reader.kind == "question":
-            known: Tensor = env.once(reader, "q", lambda: reader(env, h))
+            known: Tensor = once(env, reader, "q", lambda: reader(env, h))
             return known
         query: Tensor = reader(env, h)
         return query

@@ -15,16 +15,16 @@ from pmn_cl.modules.relation import RelationQuery, relation_code
 from pmn_cl.tasks.counts import UNKNOWN
 
 
-def query_loss(asked: RelationQuery, y: Mapping[str, Tensor]) -> Tensor:
+def query_loss(asked: RelationQuery, y: Mapping[str, Tensor], relations: int) -> Tensor:
     """Cross-entropy on [b, r] of the samples that need a relation; any box of the anchor is right.
 
-    Samples that need none have relation -1, and cost nothing.
+    Samples that need none have relation -1, and cost nothing. The world has so many relations,
+    each in as many directions as it names.
     """
     needs = y["ask_relation"] >= 0
     if not bool(needs.any()):
         return asked.box.sum() * 0
     box = (asked.box * y["ask_boxes"]).sum(1)[needs]
-    relations = asked.relation.shape[1] // 2
     code = relation_code(y["ask_relation"], y["ask_direction"], relations)[needs]
     relation = asked.relation[needs].gather(1, code[:, None])
     floor = torch.finfo(box.dtype).tiny

@@ -100,7 +100,7 @@ def recipe(
         "gates": plan.gates.model_dump() if callees else None,
         "departures": plan.departures.model_dump(),
         "settings": settings.model_dump(),
-        "callees": {callee: module.identity for callee, module in callees.items()},
+        "callees": [[callee, module.identity] for callee, module in callees.items()],
         "supervision": options.supervision if name in options.supervise else None,
         **{"untrained": name in options.untrained, "shuffled": name in options.shuffled},
         "asking": options.asking if name == "vqa" else None,

@@ -21,7 +21,7 @@ from pmn_cl.modules.count import CountModule
 from pmn_cl.modules.importance import gates_seen
 from pmn_cl.modules.library import cards as library
 from pmn_cl.modules.library.cache import ModuleCache
-from pmn_cl.modules.runtime.environment import Memory
+from pmn_cl.modules.runtime.memory import Memory
 from pmn_cl.modules.runtime.network import ModuleNetwork
 from pmn_cl.modules.sizes import DEPARTURES, Departures
 from pmn_cl.modules.task_module import TaskModule
@@ -232,7 +232,8 @@ class Progressive(TaskTemplate):
                     f"supervise: M_{task} puts no query to M_rel that can be supervised"
                 )
             asked = module.first_relation_query(query, env, self.departures.supervise_encoder)
-            loss = loss + self.options.supervision * query_loss(asked, y)
+            relations = module.plan.shape.count("relations")
+            loss = loss + self.options.supervision * query_loss(asked, y, relations)
         if task == "cnt" and self.departures.count_distance:
             loss = loss + self.departures.count_distance * count_distance(outputs, y["count"])
         return outputs, loss

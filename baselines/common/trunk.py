@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from pmn_cl.errors import UserError
 from pmn_cl.modules.layers import QuestionEncoder, SoftAttention
 from pmn_cl.modules.relation import positions, relation_code
-from pmn_cl.modules.runtime.environment import Environment, weighted_sum
+from pmn_cl.modules.runtime.arithmetic import weighted_sum
+from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.sizes import Sizes, WorldShape
 from pmn_cl.tasks.base import Task
 

@@ -1,7 +1,7 @@
 """Training M_vqa5 with what frozen children remember, against asking them anew every time.
 
-With the paper's live query, M_cnt hears M_vqa's state and has to count each time; with its own
-question encoder, a frozen M_cnt is remembered whole. ``--profile`` shows what remains.
+With the paper's live query, M_cnt has to count each time; with its own question encoder, a frozen
+M_cnt is remembered whole. ``--profile`` shows what remains.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 from modules import VQA0, VQA5, RandomQuestions, RandomScenes, Training, network, plan
 from timing import compare, report
 
-from pmn_cl.modules.runtime.environment import Memory
+from pmn_cl.modules.runtime.memory import Memory
 from pmn_cl.modules.sizes import DEPARTURES
 
 _STEPS = 50

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pmn_cl import registry
-from pmn_cl.modules.runtime.environment import Memory
+from pmn_cl.modules.runtime.memory import Memory
 from pmn_cl.modules.runtime.network import ModuleNetwork
 from pmn_cl.modules.sizes import DEPARTURES, SIZES, Departures, Gates, WorldShape
 from pmn_cl.modules.task_module import ModulePlan

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from typing import Any
 
 import torch
 from modules import COUNTS, RandomScenes, network, plan
@@ -17,9 +18,29 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from pmn_cl.modules.relation import RelationModule, RelationQuery
+from pmn_cl.modules.runtime.arithmetic import weighted_sum
 from pmn_cl.modules.runtime.environment import Environment
 
 _BATCHES = (1, 8, 128)  # the goal is for the first
+
+
+class LiteralModule(RelationModule):
+    """M_rel as the appendix has it: T = N, and step t looks at box t."""
+
+    scene_steps = False
+
+    def steps(self, env: Environment) -> int:
+        return env.mask.shape[1]
+
+    def step(self, s: Any, t: int, env: Environment) -> Any:
+        box = slice(t - 1, t)
+        seen = Environment(env.regions[:, box], env.boxes[:, box], env.mask[:, box])
+        return super().step(s, t, seen)
+
+    def predict(self, states: list[Tensor], query: RelationQuery, env: Environment) -> Tensor:
+        boxes = torch.cat(states[1:], dim=1)
+        answer: Tensor = self.point(states[0] * weighted_sum(query.box, boxes), boxes)
+        return answer
 
 
 class Asked:
@@ -27,8 +48,9 @@ class Asked:
 
     def __init__(self, size: str, batch: int) -> None:
         module = network(plan(size), {"obj": (), "att": (), "rel": ("obj", "att")}, None)["rel"]
-        assert isinstance(module, RelationModule)
-        self._module = module
+        literal = LiteralModule(module.plan, module.callees)
+        literal.load_state_dict(module.state_dict())
+        self._modules = {True: module, False: literal}  # by whether all steps are taken at once
         codes, width = 2 * COUNTS[size]["relations"], plan(size).shape.region
         self._x = RandomScenes("paper", batch).take(torch.arange(batch))
         self._x["regions"] = self._x["regions"][..., :width].contiguous()
@@ -42,12 +64,11 @@ class Asked:
             return self._answer(folded)
 
     def learn(self, folded: bool) -> None:
-        self._module.zero_grad()
+        self._modules[folded].zero_grad()
         cross_entropy(self._answer(folded), self._target).backward()
 
     def _answer(self, folded: bool) -> Tensor:
-        self._module.folded = folded
-        answer: Tensor = self._module(self._query, Environment.of(self._x))
+        answer: Tensor = self._modules[folded](self._query, Environment.of(self._x))
         return answer
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -10,26 +10,23 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from pmn_cl.errors import UserError
-from pmn_cl.modules.asking import Asking
-from pmn_cl.modules.caption import CHANCES
-from pmn_cl.modules.compositional import (
-    ATTEND,
-    RESIDUAL,
-    CompositionalModule,
-    ScratchPad,
-    part_name,
-)
+from pmn_cl.modules.caption import PROBABILITIES
+from pmn_cl.modules.compositional import ATTEND, RESIDUAL, CompositionalModule, part_name
+from pmn_cl.modules.count import OWN_QUESTION
 from pmn_cl.modules.importance import Importance, Importances
 from pmn_cl.modules.layers import GatedTanh, SoftAttention, perceptron, receiver
+from pmn_cl.modules.question import QuestionParts
 from pmn_cl.modules.relation import RelationQuery
-from pmn_cl.modules.runtime.environment import Environment, weighted_sum
+from pmn_cl.modules.runtime.arithmetic import weighted_sum
+from pmn_cl.modules.runtime.environment import Environment
+from pmn_cl.modules.runtime.memoisation import ScratchPad, per_batch, per_step
 from pmn_cl.modules.task_module import ModulePlan, TaskModule
 
 _MAPS = (ATTEND, "rel")  # callees that say where to look; all others say what is there
 STEPS = 2
 
 
-class Reasoning(NamedTuple):
+class AnswerState(NamedTuple):
     """The state: what to ask now, and what was learned in the step before."""
 
     question: Tensor  # q (B, hidden)
@@ -37,7 +34,7 @@ class Reasoning(NamedTuple):
 
 
 class AnswerModule(CompositionalModule):
-    """Two steps: look somewhere, hear what the modules know of it, think again."""
+    """Two steps: look somewhere, ask the modules what they know of it, update the question."""
 
     task = "vqa"
     vocabulary = (
@@ -47,26 +44,23 @@ class AnswerModule(CompositionalModule):
 
     def __init__(self, plan: ModulePlan, callees: Mapping[str, TaskModule]) -> None:
         super().__init__(plan, callees)
-        order = [ATTEND, "rel", "obj", "att", RESIDUAL, "cnt", "cap"]
-        mine = {ATTEND, RESIDUAL}
-        others = [k for k in callees if k not in order]  # of a user's own, heard last
-        self.call_list = tuple(k for k in [*order, *others] if k in mine or k in callees)
+        self.call_list = call_order(callees)
         shape, sizes = plan.shape, plan.sizes
-        hidden, words = sizes.hidden, shape.count("caption words")
-        self.own_asking: Asking | None = Asking(plan, callees)  # Ω, Q_{→rel}
+        hidden = sizes.hidden
+        self.own_asking: QuestionParts | None = QuestionParts(plan, callees)  # Ω, Q_{→rel}
         maps = [k for k in self.call_list if k in _MAPS]
-        told = [k for k in self.call_list if k not in _MAPS]
-        self.G = Importance(hidden, [maps, told], plan.gates)
+        others = [k for k in self.call_list if k not in _MAPS]
+        self.G = Importance(hidden, [maps, others], plan.gates)
         self.think = nn.GRUCell(hidden, hidden)  # I, U
         self.delta = perceptron(shape.region, hidden, hidden)  # Δ
         widths = {k: callee.answer_width for k, callee in callees.items()}
         widths |= {RESIDUAL: hidden, "cap": sizes.word}
-        silent = [k for k in told if not widths[k]]
-        if silent:
-            raise UserError(f"M_vqa cannot call {silent[0]!r}: its module has no answer_width")
-        self.R = nn.ModuleDict({part_name(k): receiver(widths[k], hidden) for k in told})
+        without = [k for k in others if not widths[k]]
+        if without:
+            raise UserError(f"M_vqa cannot call {without[0]!r}: its module has no answer_width")
+        self.R = nn.ModuleDict({part_name(k): receiver(widths[k], hidden) for k in others})
         if "cap" in callees:
-            self.words = nn.Embedding(words, sizes.word, padding_idx=0)
+            self.words = nn.Embedding(shape.count("caption words"), sizes.word, padding_idx=0)
             self.listen = SoftAttention(hidden, sizes.word, sizes.attention)
         self.of_question = GatedTanh(hidden, hidden)  # Ψ
         self.of_knowledge = GatedTanh(hidden, hidden)
@@ -74,10 +68,10 @@ class AnswerModule(CompositionalModule):
         nn.init.constant_(self.answer.bias, plan.departures.answer_bias / STEPS)
 
     @property
-    def asking(self) -> Asking:
+    def asking(self) -> QuestionParts:
         """Return the question encoder, Ω and Q→rel: its own, or borrowed from a callee."""
         found = self.own_asking if self.shares is None else self.callees[self.shares].asking
-        assert isinstance(found, Asking)
+        assert isinstance(found, QuestionParts)
         return found
 
     def own_query(self, env: Environment) -> Tensor:
@@ -89,18 +83,18 @@ class AnswerModule(CompositionalModule):
         """T = 2."""
         return STEPS
 
-    def initial(self, query: Tensor, env: Environment) -> Reasoning:
-        """I: the GRU hears the question; nothing is known."""
+    def initial(self, query: Tensor, env: Environment) -> AnswerState:
+        """I: the GRU takes the question; nothing is known."""
         first = query if self.plan.departures.question_as_state else self.think(query)
-        return Reasoning(first, torch.zeros_like(first))
+        return AnswerState(first, torch.zeros_like(first))
 
-    def importance(self, s: Reasoning) -> Importances:
+    def importance(self, s: AnswerState) -> Importances:
         """G: a linear layer on the question of this step; a softmax for maps, one for the rest."""
         gates: Importances = self.G(s.question)
         return gates
 
     def transmit(
-        self, k: str, s: Reasoning, V: ScratchPad, g: Importances, env: Environment
+        self, k: str, s: AnswerState, V: ScratchPad, g: Importances, env: Environment
     ) -> Any:
         """Q: the question for Ω, a box and a relation for M_rel, else the region looked at."""
         if k == ATTEND:
@@ -108,13 +102,16 @@ class AnswerModule(CompositionalModule):
         if k == "rel":
             return self.asking.ask_relation(s.question, env, self)
         if k == "cnt":
-            return None if self.plan.departures.own_question else s.question
+            return OWN_QUESTION if self.plan.departures.own_question else s.question
         if k == "cap":
-            return CHANCES
-        if "attended" not in V:
-            m = torch.stack([g[name][:, None] * V[name] for name in _MAPS if name in V]).sum(0)
-            V["attended"] = env.attended(m)
-        return V["attended"]
+            return PROBABILITIES
+        return self._region(V, g, env)
+
+    @per_step
+    def _region(self, V: ScratchPad, g: Importances, env: Environment) -> Tensor:
+        """Return the region looked at (B, d), by the maps together."""
+        m = torch.stack([g[name][:, None] * V[name] for name in _MAPS if name in V]).sum(0)
+        return env.attended(m)
 
     def first_relation_query(
         self, query: Tensor, env: Environment, reach_encoder: bool
@@ -142,42 +139,59 @@ class AnswerModule(CompositionalModule):
         more: Tensor = self.delta(query)
         return more
 
-    def receive(self, k: str, s: Reasoning, answer: Tensor, env: Environment) -> Tensor:
+    def receive(self, k: str, s: AnswerState, answer: Tensor, env: Environment) -> Tensor:
         """R: an attention map, or a vector of the state's width."""
         if k in _MAPS:
             return env.softmax(answer)
         if k == "cap":
-            answer = self._listened(s, answer, env)
-        heard: Tensor = self.R[part_name(k)](answer)
-        return heard
+            answer = self._of_caption(s, answer, env)
+        received: Tensor = self.R[part_name(k)](answer)
+        return received
 
-    def _listened(self, s: Reasoning, sentence: Tensor, env: Environment) -> Tensor:
+    def _of_caption(self, s: AnswerState, sentence: Tensor, env: Environment) -> Tensor:
         """R_{cap→vqa}: attend over the words of the caption, as far as it goes."""
-
-        def heard() -> tuple[Tensor, Tensor, Tensor]:
-            # Sentence times words, both turned round: the same product, and for thousands of
-            # words a faster one, with its gradient.
-            words = self.words.weight.T.contiguous() @ sentence.flatten(0, 1).T
-            words = words.T.contiguous().view(*sentence.shape[:2], -1)  # (B, T, word)
-            # The first word counts even where hard gates left zeros: no softmax over nothing.
-            silent = pad(sentence[:, 1:].sum(2) == 0, (1, 0))
-            return silent, words, self.listen.project(words)
-
-        # The caption is the same at every step: only what is listened for changes. Behind hard
-        # gates, who hears it changes, too.
+        # Behind hard gates, the samples that get the caption change from step to step.
         hard = self.plan.gates.kind == "hard"
-        silent, words, projected = heard() if hard else env.once(self, "heard", heard)
-        p = self.listen.compare(s.question, projected).masked_fill(silent, -torch.inf).softmax(1)
+        over, words, projected = self._read(sentence) if hard else self._read_once(env, sentence)
+        p = self.listen.compare(s.question, projected).masked_fill(over, -torch.inf).softmax(1)
         return weighted_sum(p, words)
 
-    def update(self, s: Reasoning, V: ScratchPad, g: Importances, env: Environment) -> Reasoning:
-        """U: weigh what was heard; the GRU makes the next question of it."""
-        heard = [g[k][:, None] * V[k] for k in self.call_list if k in V and k not in _MAPS]
-        k = torch.stack(heard).sum(0)
-        return Reasoning(self.think(k, s.question), k)
+    @per_batch
+    def _read_once(self, env: Environment, sentence: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        return self._read(sentence)
 
-    def predict(self, states: list[Reasoning], query: Tensor, env: Environment) -> Tensor:
+    def _read(self, sentence: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return where the caption is over (B, T), its words w (B, T, word), and g(w)."""
+        # Sentence times words, both turned round: the same product, and for thousands of words a
+        # faster one, with its gradient.
+        words = self.words.weight.T.contiguous() @ sentence.flatten(0, 1).T
+        words = words.T.contiguous().view(*sentence.shape[:2], -1)
+        # The first word counts even where hard gates left zeros: no softmax over nothing.
+        over = pad(sentence[:, 1:].sum(2) == 0, (1, 0))
+        return over, words, self.listen.project(words)
+
+    def update(
+        self, s: AnswerState, V: ScratchPad, g: Importances, env: Environment
+    ) -> AnswerState:
+        """U: weigh what was received; the GRU makes the next question of it."""
+        gated = [g[k][:, None] * V[k] for k in self.call_list if k in V and k not in _MAPS]
+        k = torch.stack(gated).sum(0)
+        return AnswerState(self.think(k, s.question), k)
+
+    def predict(self, states: list[AnswerState], query: Tensor, env: Environment) -> Tensor:
         """Ψ: fuse the question with the knowledge of each step; the logits are added."""
         asked = self.of_question(query)
         logits = [self.answer(asked * self.of_knowledge(s.knowledge)) for s in states[1:]]
         return torch.stack(logits).sum(0)
+
+
+def call_order(callees: Iterable[str]) -> tuple[str, ...]:
+    """Return L_vqa: the callees in the order of the stream, with Ω and Δ in their places.
+
+    The maps, Ω and M_rel, come first wherever the stream names M_rel: the others are asked about
+    the region that all maps show. Δ, which is asked so, too, follows the last of M_obj and M_att.
+    """
+    called = list(callees)
+    order = [ATTEND, *(k for k in called if k in _MAPS), *(k for k in called if k not in _MAPS)]
+    place = 1 + max(place for place, k in enumerate(order) if k in (*_MAPS, "obj", "att"))
+    return (*order[:place], RESIDUAL, *order[place:])

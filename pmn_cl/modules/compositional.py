@@ -7,42 +7,40 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
 from pmn_cl.modules.importance import Importances
 from pmn_cl.modules.runtime.environment import Environment, select
+from pmn_cl.modules.runtime.memoisation import ScratchPad, per_query, per_scene_step
 from pmn_cl.modules.task_module import TaskModule
 
 ATTEND, RESIDUAL = "Ω", "Δ"  # a module's own terminal parts, called like any other module
-ScratchPad = dict[str, Tensor]  # V: what each callee answered, as the receiver has it
 
 
 class CompositionalModule(TaskModule):
     """M_n with its call list L_n, an ordered list of lower modules, Ω and Δ."""
 
     call_list: tuple[str, ...]
+    scene_steps: ClassVar[bool] = False  # whether its steps see the scene alone: no query, no state
 
+    @per_query
     def forward(self, query: Any, env: Environment) -> Tensor:
         """Return o_n for the query q_n (Algorithm 1)."""
         s = self.initial(query, env)  # s¹ = I(q)
-        states = [s, *self.run(s, env)]
-        return self.predict(states, query, env)  # o = Ψ(s¹, …, q, ℰ)
-
-    def run(self, s: Any, env: Environment) -> list[Any]:
-        """Pass over the call list T times; return the states s², …, sᵀ⁺¹."""
-        states = []
+        states = [s]
         for t in range(1, self.steps(env) + 1):
             s = self.step(s, t, env)
             states.append(s)
             if self.finished(s):
                 break
-        return states
+        return self.predict(states, query, env)  # o = Ψ(s¹, …, q, ℰ)
 
+    @per_scene_step
     def step(self, s: Any, t: int, env: Environment) -> Any:
         """Ask every callee in order, and return the state that follows."""
-        V: ScratchPad = {}  # wipe out the scratch pad
+        V = ScratchPad()  # wipe out the scratch pad
         g = self.importance(s)
         for k in self.call_list:
             if self._unwanted(k, g):
@@ -93,7 +91,7 @@ class CompositionalModule(TaskModule):
         return False
 
     def _unwanted(self, k: str, g: Importances) -> bool:
-        """Whether no sample wants to hear from a callee: its gate is shut for all of them."""
+        """Whether no sample asks a callee: its gate is shut for all of them."""
         return k in g and k in self.callees and not self.training and not bool(g[k].any())
 
     def call(self, k: str, query: Any, g: Importances, t: int, env: Environment) -> Tensor:
@@ -113,7 +111,7 @@ class CompositionalModule(TaskModule):
         callee: Callable[[Any, Environment], Tensor] = self.callees[k]
         if self.training or k not in g or bool(g[k].all()):
             return callee(query, env)
-        asking = g[k].nonzero().squeeze(1)  # behind hard gates, only those who really ask
+        asking = g[k].nonzero().squeeze(1)  # behind hard gates, only samples whose gate is open
         return _spread(callee(select(query, asking), env.rows(asking)), asking, len(env))
 
 

@@ -7,14 +7,16 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from pmn_cl.modules.asking import Asking
-from pmn_cl.modules.compositional import ATTEND, CompositionalModule, ScratchPad
+from pmn_cl.modules.compositional import ATTEND, CompositionalModule
 from pmn_cl.modules.counter import Counter
 from pmn_cl.modules.importance import Importance, Importances
+from pmn_cl.modules.question import QuestionParts
 from pmn_cl.modules.relation import RelationQuery
 from pmn_cl.modules.runtime.environment import Environment
+from pmn_cl.modules.runtime.memoisation import SampleQuery, ScratchPad
 from pmn_cl.modules.task_module import ModulePlan, TaskModule
 
+OWN_QUESTION = SampleQuery("own question")  # the query of a caller that has no question vector
 _SHARP = 5.0  # of the layer after the counter, at first: a sure count gets e⁵ times the odds
 _FAINT = 1e-6  # a count that the counter excludes is merely very unlikely
 
@@ -28,7 +30,7 @@ class CountModule(CompositionalModule):
         super().__init__(plan, callees)
         related = ("rel",) if "rel" in callees else ()
         self.call_list = (ATTEND, *related)
-        self.asking = Asking(plan, callees)  # Ω, Q_{→rel}
+        self.asking = QuestionParts(plan, callees)  # Ω, Q_{→rel}
         self.G = Importance(plan.sizes.hidden, [self.call_list], plan.gates)
         most = plan.shape.count("counts") - 1
         self.answer_width = most + 1
@@ -50,20 +52,13 @@ class CountModule(CompositionalModule):
         asked: Tensor = self.asking.question(env)
         return asked
 
-    def forward(self, query: Tensor | None, env: Environment) -> Tensor:
-        """Count what a question vector asks for; without one, what the batch's words ask for."""
-        if query is not None:
-            return super().forward(query, env)
-        counted = super().forward
-        return env.recall_sample(self, "own", lambda seen: counted(self.own_query(seen), seen))
-
     def steps(self, env: Environment) -> int:
         """T = 1."""
         return 1
 
-    def initial(self, query: Tensor, env: Environment) -> Tensor:
-        """I: the question vector itself."""
-        return query
+    def initial(self, query: Tensor | SampleQuery, env: Environment) -> Tensor:
+        """I: the question vector itself, or what its own encoder makes of the question's words."""
+        return query if isinstance(query, Tensor) else self.own_query(env)
 
     def importance(self, s: Tensor) -> Importances:
         """G: a linear layer on the question."""
@@ -91,7 +86,9 @@ class CountModule(CompositionalModule):
         """U: choose softly between the maps."""
         return torch.stack([g[k][:, None] * V[k] for k in V]).sum(0)
 
-    def predict(self, states: list[Tensor], query: Tensor, env: Environment) -> Tensor:
+    def predict(
+        self, states: list[Tensor], query: Tensor | SampleQuery, env: Environment
+    ) -> Tensor:
         """Ψ: count what s² attends to; the scores of 0 … 12 (B, 13)."""
         attention = states[1].masked_fill(~env.mask, -torch.inf)
         # The counter's confidence looks at all boxes: padding must be as if it were not there.

@@ -64,7 +64,7 @@ class Counter(nn.Module):
         return counted
 
     def _most_attended(self, boxes: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Keep the K most attended boxes; fewer are filled up with boxes nobody attends to."""
+        """Keep the K most attended boxes; fewer are filled up with boxes without attention."""
         missing = self.objects - logits.shape[1]
         if missing > 0:
             boxes, logits = pad(boxes, (0, missing)), pad(logits, (0, missing), value=-torch.inf)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from pmn_cl.modules.runtime.environment import Environment, products
+from pmn_cl.modules.runtime.arithmetic import products
+from pmn_cl.modules.runtime.environment import Environment
 
 
 class SoftAttention(nn.Module):
@@ -73,7 +74,7 @@ class QuestionEncoder(nn.Module):
         """Return the question vectors S (B, hidden) of a batch."""
         question = env["question"]  # (B, L), padded with 0
         length = (question != 0).sum(1)
-        question = question[:, : max(int(length.max()), 1)]  # nobody waits for padding
+        question = question[:, : max(int(length.max()), 1)]  # no steps for padding alone
         states: Tensor
         states, _ = self.gru(self.words(question))  # (B, L, hidden)
         last = (length.clamp(min=1) - 1)[:, None, None].expand(-1, 1, states.shape[2])

@@ -9,10 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from pmn_cl.modules.compositional import RESIDUAL, CompositionalModule, ScratchPad
+from pmn_cl.modules.compositional import RESIDUAL, CompositionalModule
 from pmn_cl.modules.importance import Importances
 from pmn_cl.modules.layers import SoftAttention, perceptron
-from pmn_cl.modules.runtime.environment import Environment, weighted_sum
+from pmn_cl.modules.runtime.arithmetic import weighted_sum
+from pmn_cl.modules.runtime.environment import Environment
+from pmn_cl.modules.runtime.memoisation import ScratchPad, per_scene
+from pmn_cl.modules.sizes import WorldShape
 from pmn_cl.modules.task_module import ModulePlan, TaskModule
 
 
@@ -23,27 +26,18 @@ class RelationQuery(NamedTuple):
     relation: Tensor  # (B, directions · relations)
 
 
-class Looking(NamedTuple):
-    """The state: a vector for each box looked at, and which boxes come next."""
-
-    vectors: Tensor  # (B, boxes looked at, hidden); at first the relation's, (B, 1, hidden)
-    following: slice
-
-
 class RelationModule(CompositionalModule):
-    """T = N steps, each of which looks at one box.
+    """The paper's T = N steps, each of which looks at one box, taken at once: none needs another.
 
-    No step depends on another, so all are taken at once (``folded``); the literal loop gives
-    the same, slowly.
+    The first state is the relation's vector (B, hidden), the second holds those of all boxes
+    (B, N, hidden), whatever the relation.
     """
 
     task, vocabulary = "rel", ("relations", "directions")
+    scene_steps = True
 
-    def __init__(
-        self, plan: ModulePlan, callees: Mapping[str, TaskModule], folded: bool = True
-    ) -> None:
+    def __init__(self, plan: ModulePlan, callees: Mapping[str, TaskModule]) -> None:
         super().__init__(plan, callees)
-        self.folded = folded
         self.call_list = (*callees, RESIDUAL)
         shape, hidden = plan.shape, plan.sizes.hidden
         self.relations = shape.count("relations")
@@ -62,60 +56,44 @@ class RelationModule(CompositionalModule):
         return RelationQuery(box.to(env.regions), one_hot(code, codes).to(env.regions))
 
     def steps(self, env: Environment) -> int:
-        """T = N, or one step that looks at all boxes."""
-        return 1 if self.folded else env.mask.shape[1]
+        """T = 1: all boxes at once."""
+        return 1
 
-    def initial(self, query: RelationQuery | None, env: Environment) -> Looking:
+    def initial(self, query: RelationQuery, env: Environment) -> Tensor:
         """I: the relation's vector."""
-        first = slice(None) if self.folded else slice(0, 1)
-        if query is None:  # only the boxes' states are wanted, which know no relation
-            return Looking(env.regions[:, :0], first)
         # Directions at first make no difference: "same colour" is learned once for both.
         vectors = (self.direction[:, None] * self.relation.weight).flatten(0, 1)
-        return Looking((query.relation @ vectors)[:, None], first)
+        return query.relation @ vectors
 
-    def transmit(
-        self, k: str, s: Looking, V: ScratchPad, g: Importances, env: Environment
-    ) -> Tensor:
-        """Q: the features of the box looked at; for Δ, its coordinates."""
-        if k == RESIDUAL:
-            return env.boxes[:, s.following]
-        return env.regions if self.folded else env.regions[:, s.following]
+    def transmit(self, k: str, s: None, V: ScratchPad, g: Importances, env: Environment) -> Tensor:
+        """Q: the features of the boxes; for Δ, their coordinates."""
+        return env.boxes if k == RESIDUAL else env.regions
 
     def residual(self, query: Tensor, env: Environment) -> Tensor:
-        """Δ: where the box is."""
+        """Δ: where the boxes are."""
         seen = positions(query) if self.plan.departures.positions else query
         where: Tensor = self.place(seen)
         return where
 
-    def receive(self, k: str, s: Looking, answer: Tensor, env: Environment) -> Tensor:
+    def receive(self, k: str, s: None, answer: Tensor, env: Environment) -> Tensor:
         """R: as it is."""
         return answer
 
-    def update(self, s: Looking, V: ScratchPad, g: Importances, env: Environment) -> Looking:
-        """U: all that is known of the box."""
-        known = torch.cat([env.regions[:, s.following], *V.values()], dim=2)
-        after = slice((s.following.start or 0) + 1, (s.following.stop or 0) + 1)
-        return Looking(self.look(known), after)
+    def update(self, s: None, V: ScratchPad, g: Importances, env: Environment) -> Tensor:
+        """U: all that is known of the boxes."""
+        looked: Tensor = self.look(torch.cat([env.regions, *V.values()], dim=2))
+        return looked
 
-    def run(self, s: Looking, env: Environment) -> list[Looking]:
-        """Look at all boxes, or remember having done so: no relation changes what is seen."""
-        return [Looking(env.recall(self, "boxes", self._look), slice(None))]
-
-    def _look(self, env: Environment) -> Tensor:
-        """Return the states of all boxes (B, N, hidden)."""
-        states = super().run(self.initial(None, env), env)
-        return torch.cat([state.vectors for state in states], dim=1)
-
-    def predict(self, states: list[Looking], query: RelationQuery, env: Environment) -> Tensor:
+    def predict(self, states: list[Tensor], query: RelationQuery, env: Environment) -> Tensor:
         """Ψ: attend over all boxes with l, the relation's vector times that of the box asked."""
-        relation, boxes = states[0].vectors, states[1].vectors
-        key = relation.squeeze(1) * weighted_sum(query.box, boxes)  # l
-        return self.point.compare(key, env.recall(self, "points", self._points))  # (B, N)
+        relation, boxes = states
+        key = relation * weighted_sum(query.box, boxes)  # l
+        return self.point.compare(key, self.projected(env))  # (B, N)
 
-    def _points(self, env: Environment) -> Tensor:
+    @per_scene
+    def projected(self, env: Environment) -> Tensor:
         """Return g(s) of all boxes."""
-        return self.point.project(env.recall(self, "boxes", self._look))
+        return self.point.project(self.step(None, 1, env))
 
     def outputs(self, answer: Tensor, env: Environment) -> Tensor:
         """Return the logits with padding out of reach."""
@@ -134,9 +112,9 @@ def positions(boxes: Tensor) -> Tensor:
     return torch.cat([centre, size, products], dim=-1)
 
 
-def relation_codes(names: Mapping[str, list[str]]) -> int:
+def relation_codes(shape: WorldShape) -> int:
     """Return how many relations there are, each direction counted."""
-    return len(names["relations"]) * len(names["directions"])
+    return shape.count("relations") * shape.count("directions")
 
 
 def relation_code(relation: Tensor, direction: Tensor, relations: int) -> Tensor:

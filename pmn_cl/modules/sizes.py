@@ -8,6 +8,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pmn_cl.errors import UserError
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -34,7 +36,12 @@ class WorldShape:
     names: Mapping[str, list[str]]
 
     def count(self, what: str) -> int:
-        """Return how many entries a list of names has."""
+        """Return how many entries a list of names has; refuse a world that has no such list."""
+        if what not in self.names:
+            raise UserError(
+                f"the world has no list of {what!r}, which a module of this stream needs; it has "
+                f"{', '.join(self.names) or 'none'}"
+            )
         return len(self.names[what])
 
 
@@ -54,7 +61,7 @@ class Departures(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     positions: bool = False  # Δ_rel sees centre, size and their products, not only corners
-    relation_receiver: bool = False  # M_cnt hears a·(l − max l) + b instead of M_rel's l
+    relation_receiver: bool = False  # M_cnt takes a·(l − max l) + b instead of M_rel's l
     count_layer: bool = False  # a linear layer after the counter, near the identity at first
     count_distance: float = Field(default=0.0, ge=0)  # weight of smooth L1 on the expected count
     answer_bias: float = 0.0  # where the answers' biases start

@@ -34,9 +34,9 @@ class TaskModule(nn.Module, ABC):
     """
 
     task: ClassVar[str]  # the task it is made for
-    answer_width: int = 0  # of the vector that it answers with, where M_vqa is to hear it
-    vocabulary: ClassVar[tuple[str, ...]] = ()  # the lists of a world's names that it is over
-    hears: ClassVar[tuple[str, ...]] = ()  # targets that it hears while it learns, as a pupil does
+    answer_width: int = 0  # of the vector that it answers with, where M_vqa is to call it
+    vocabulary: ClassVar[tuple[str, ...]] = ()  # the lists of a world's names that it may be over
+    teacher_forced: ClassVar[tuple[str, ...]] = ()  # targets that it is given while it learns
 
     def __init__(self, plan: ModulePlan, callees: Mapping[str, TaskModule]) -> None:
         super().__init__()

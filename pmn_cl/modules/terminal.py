@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from torch import Tensor, nn
 
 from pmn_cl.modules.runtime.environment import Environment
+from pmn_cl.modules.runtime.memoisation import per_query
 from pmn_cl.modules.task_module import ModulePlan, TaskModule
 
 
@@ -25,14 +26,10 @@ class TerminalModule(TaskModule):
         """Ask about every region."""
         return env.regions
 
+    @per_query
     def forward(self, query: Tensor, env: Environment) -> Tensor:
         """Return the vectors (…, terminal) of region features (…, d)."""
-        if query is env.regions:  # about all regions, which a frozen module remembers
-            return env.recall(self, "regions", lambda seen: self._name(seen.regions))
-        return self._name(query)
-
-    def _name(self, regions: Tensor) -> Tensor:
-        named: Tensor = self.project(regions).tanh()
+        named: Tensor = self.project(query).tanh()
         return named
 
     def outputs(self, answer: Tensor, env: Environment) -> Tensor:

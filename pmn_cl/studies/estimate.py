@@ -33,7 +33,7 @@ from pmn_cl.config.spec import RunSpec, StreamSpec, WorldSpec
 from pmn_cl.data.store import Store, StoreWriter, build_store
 from pmn_cl.data.world import World, WorldOptions
 from pmn_cl.errors import UserError
-from pmn_cl.modules.runtime.environment import Memory
+from pmn_cl.modules.runtime.memory import Memory
 from pmn_cl.progress import ProgressCallback
 from pmn_cl.runs.execute import make_strategy
 from pmn_cl.runs.worker import chosen_device

@@ -422,26 +422,40 @@ def query_and_targets() -> tuple[RelationQuery, dict[str, Tensor]]:
 
 
 def test_any_box_of_the_anchor_is_right_and_relations_have_directions() -> None:
-    found = query_loss(*query_and_targets())
+    found = query_loss(*query_and_targets(), relations=2)
     # Boxes 1 and 3 of the first, box 0 of the last; relation 0 forth, relation 1 back (code 3).
     box = -(math.log(0.2 + 0.4) + math.log(0.5)) / 2
     relation = -(math.log(0.7) + math.log(0.6)) / 2
     assert float(found) == pytest.approx(box + relation, rel=1e-6)
 
 
+@pytest.mark.parametrize("directions", [1, 3])
+def test_relations_may_have_one_direction_or_three(directions: int) -> None:
+    relations, sure = 2, 0.9
+    asked = torch.full((1, relations * directions), (1 - sure) / (relations * directions - 1))
+    asked[0, relations * directions - 1] = sure  # the last relation in the last direction
+    y = {
+        "ask_boxes": torch.ones(1, 1, dtype=torch.bool),
+        "ask_relation": torch.tensor([relations - 1]),
+        "ask_direction": torch.tensor([directions - 1]),
+    }
+    loss = query_loss(RelationQuery(torch.ones(1, 1), asked), y, relations)
+    assert float(loss) == pytest.approx(-math.log(sure), rel=1e-6)
+
+
 def test_a_sample_that_needs_no_relation_costs_nothing() -> None:
     asked, y = query_and_targets()
     needy = torch.tensor([0, 2])
     some = RelationQuery(asked.box[needy], asked.relation[needy])
-    alone = query_loss(some, {name: value[needy] for name, value in y.items()})
-    assert float(query_loss(asked, y)) == float(alone)
+    alone = query_loss(some, {name: value[needy] for name, value in y.items()}, relations=2)
+    assert float(query_loss(asked, y, relations=2)) == float(alone)
 
 
 def test_a_batch_that_needs_no_relation_costs_nothing_and_can_still_be_differentiated() -> None:
     asked, y = query_and_targets()
     box = asked.box.clone().requires_grad_()
     none = {**y, "ask_relation": torch.full((3,), -1)}
-    loss = query_loss(RelationQuery(box, asked.relation), none)
+    loss = query_loss(RelationQuery(box, asked.relation), none, relations=2)
     loss.backward()
     assert loss.item() == 0
     assert box.grad is not None and not box.grad.any()
@@ -450,7 +464,7 @@ def test_a_batch_that_needs_no_relation_costs_nothing_and_can_still_be_different
 def test_a_query_that_is_wholly_wrong_costs_much_but_not_infinitely_much() -> None:
     asked, y = query_and_targets()
     wrong = RelationQuery(torch.zeros_like(asked.box), torch.zeros_like(asked.relation))
-    found = float(query_loss(wrong, y))
+    found = float(query_loss(wrong, y, relations=2))
     assert 100 < found < math.inf
 
 
@@ -503,7 +517,9 @@ def test_supervision_is_that_of_the_query_that_m_rel_gets(
         losses = [float(strategy.batch_loss(x, y, experience)[1]) for strategy in (off, on)]
         on.network(x, "cnt", trace=trace)
     asked = trace.of("cnt", "rel")[0].query
-    assert losses[1] - losses[0] == pytest.approx(float(query_loss(asked, y)), rel=1e-4)
+    relations = len(experience.samples.store.names["relations"])
+    expected = float(query_loss(asked, y, relations))
+    assert losses[1] - losses[0] == pytest.approx(expected, rel=1e-4)
 
 
 def test_the_distance_of_counts_is_added_for_m_cnt_alone(

@@ -18,7 +18,7 @@ from pmn_cl.files import held
 from pmn_cl.modules.library import cards as library
 from pmn_cl.modules.task_module import TaskModule
 
-_FOR_EVER = float("inf")  # whoever learns it lets go when it ends, however it ends
+_FOR_EVER = float("inf")  # the process that learns it lets go when it ends, however it ends
 
 
 class ModuleCache:
@@ -38,7 +38,7 @@ class ModuleCache:
         if found is None:
             self.give_up()
             self._held.enter_context(held(self._folder / key, "", _FOR_EVER, self._waiting))
-            found = self._file(key)  # somebody may have learned it meanwhile
+            found = self._file(key)  # another process may have learned it meanwhile
             if found is None:
                 self._recipe = key
             else:

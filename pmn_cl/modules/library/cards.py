@@ -78,7 +78,7 @@ def card_of(
     """Write the card of a frozen module."""
     if module.identity is None:
         raise UserError(f"M_{module.task} is still learning: only a frozen module can be kept")
-    plan, kind = module.plan, type(module)
+    plan, kind, names = module.plan, type(module), module.plan.shape.names
     return Card(
         task=module.task,
         level=level,
@@ -92,7 +92,7 @@ def card_of(
         sizes=asdict(plan.sizes),
         gates=plan.gates.model_dump(),
         departures=plan.departures.model_dump(),
-        vocabulary={name: plan.shape.names[name] for name in kind.vocabulary},
+        vocabulary={name: names[name] for name in kind.vocabulary if name in names},
         data=data,
         metric=metric,
         score=score,
@@ -146,7 +146,7 @@ def load(path: Path, callees: Mapping[str, TaskModule]) -> TaskModule:
         module = kind(card.plan(), {name: callees[name] for name in card.calls})
         if card.shares is not None:
             module.share(card.shares)
-    except (TypeError, ValueError, KeyError, RuntimeError, AttributeError) as error:
+    except (UserError, TypeError, ValueError, KeyError, RuntimeError, AttributeError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"{path}: no module can be built from its card: {reason}") from None
     try:
@@ -197,7 +197,7 @@ def check_world(card: Card, shape: WorldShape, where: str) -> None:
 
 
 def default_folder() -> Path:
-    """Return where modules are kept unless told otherwise."""
+    """Return where modules are kept unless a folder is given."""
     return cache_folder() / "modules"
 
 

@@ -8,7 +8,8 @@ from operator import attrgetter
 from torch import Tensor, nn
 
 from pmn_cl.errors import UserError
-from pmn_cl.modules.runtime.environment import Environment, Memory
+from pmn_cl.modules.runtime.environment import Environment
+from pmn_cl.modules.runtime.memory import Memory
 from pmn_cl.modules.runtime.trace import Trace
 from pmn_cl.modules.task_module import TaskModule
 
@@ -47,7 +48,7 @@ class ModuleNetwork(nn.Module):
             if ours != theirs:
                 raise UserError(f"{name!r} cannot be replaced: its {what} is {ours}, not {theirs}")
         for what in old.vocabulary:
-            if old.plan.shape.names[what] != module.plan.shape.names.get(what):
+            if old.plan.shape.names.get(what) != module.plan.shape.names.get(what):
                 raise UserError(f"{name!r} cannot be replaced: the new one knows other {what}")
         module.freeze()
         self.learned[name] = module
@@ -64,7 +65,7 @@ class ModuleNetwork(nn.Module):
     ) -> Tensor:
         """Return the outputs of a task's module for a batch of the task's samples.
 
-        A teacher gives targets that a module hears while it learns.
+        A teacher gives the targets with which a module is teacher-forced while it learns.
         """
         module, env = self[task], self.environment(x, task, teacher=teacher, trace=trace)
         return module.outputs(module(module.own_query(env), env), env)
@@ -78,7 +79,7 @@ class ModuleNetwork(nn.Module):
         trace: Trace | None = None,
     ) -> Environment:
         """Return what a task's module gets to see of a batch."""
-        hears = self[task].hears
-        heard = {name: teacher[name] for name in hears} if teacher is not None else {}
+        names = self[task].teacher_forced
+        forced = {name: teacher[name] for name in names} if teacher is not None else {}
         memory = self.memory if trace is None else None  # a trace is to show every call
-        return Environment.of({**dict(x.items()), **heard}, memory, trace, task)
+        return Environment.of({**dict(x.items()), **forced}, memory, trace, task)

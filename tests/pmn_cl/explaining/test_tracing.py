@@ -9,8 +9,8 @@ from torch import Tensor
 from pmn_cl.errors import UserError
 from pmn_cl.explaining.tracing import Tracer
 from pmn_cl.modules.answer import AnswerModule
-from pmn_cl.modules.caption import END, CaptionModule
-from pmn_cl.modules.runtime.environment import weighted_sum
+from pmn_cl.modules.caption import END, PROBABILITIES, CaptionModule
+from pmn_cl.modules.runtime.arithmetic import weighted_sum
 from pmn_cl.modules.runtime.network import ModuleNetwork
 
 Lively = tuple[ModuleNetwork, dict[str, Tensor]]
@@ -42,7 +42,7 @@ def test_listening_to_the_caption_is_what_the_receiver_heard(ending: Lively) -> 
     finally:
         hook.remove()
     with torch.no_grad():
-        sentences = module.callees["cap"]("chances", network.environment(x, "vqa"))
+        sentences = module.callees["cap"](PROBABILITIES, network.environment(x, "vqa"))
         words = sentences @ module.words.weight  # (B, 16, word)
     for row, one in enumerate(told):
         for step, expected in zip(one["steps"], heard, strict=True):

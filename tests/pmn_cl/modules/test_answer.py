@@ -12,10 +12,12 @@ from torch import Tensor, nn
 
 from pmn_cl.errors import UserError
 from pmn_cl.modules.answer import AnswerModule
-from pmn_cl.modules.caption import END
+from pmn_cl.modules.caption import END, PROBABILITIES
 from pmn_cl.modules.compositional import ATTEND, RESIDUAL
+from pmn_cl.modules.count import OWN_QUESTION
 from pmn_cl.modules.relation import RelationQuery
 from pmn_cl.modules.runtime.environment import Environment
+from pmn_cl.modules.runtime.trace import Trace
 from pmn_cl.modules.sizes import SIZES, Departures, Gates
 from pmn_cl.modules.task_module import ModulePlan
 from pmn_cl.modules.terminal import ObjectModule
@@ -40,11 +42,46 @@ def test_shapes(plan: Plans, modules: Modules, batch: Batch) -> None:
     assert vqa(query, env).shape == (3, ANSWERS)
 
 
-def test_the_call_list_is_the_papers_whatever_the_order_of_callees(
-    plan: Plans, modules: Modules
+@pytest.mark.parametrize(
+    ("called", "expected"),
+    [
+        # Section 3.3 of the paper.
+        ("rel obj att cnt cap", "Ω rel obj att Δ cnt cap"),
+        ("", "Ω Δ"),
+        ("rel", "Ω rel Δ"),
+        ("cnt cap", "Ω Δ cnt cap"),
+        ("rel att obj cap cnt", "Ω rel att obj Δ cap cnt"),
+        ("rel cnt obj cap att", "Ω rel cnt obj cap att Δ"),
+        ("cap cnt att obj rel", "Ω rel cap cnt att obj Δ"),  # a map is of use before the others
+    ],
+)
+def test_callees_are_called_in_the_order_of_the_stream(
+    called: str, expected: str, plan: Plans, modules: Modules, batch: Batch
 ) -> None:
-    made = modules(plan(), calls={"vqa": ("cap", "cnt", "att", "obj", "rel")})
-    assert made["vqa"].call_list == (ATTEND, "rel", "obj", "att", RESIDUAL, "cnt", "cap")
+    vqa = modules(plan(), calls={"vqa": tuple(called.split())})["vqa"]
+    assert vqa.call_list == tuple(expected.split())
+    env = Environment.of(batch(), trace=(trace := Trace()))
+    vqa(vqa.own_query(env), env)
+    steps = [call.callee for call in trace.calls if call.depth == 0 and call.step == 1]
+    assert steps == expected.split()
+
+
+@pytest.mark.parametrize("order", [("cap", "cnt", "att", "obj", "rel"), BELOW])
+def test_the_answer_does_not_depend_on_the_order_of_calls(
+    order: tuple[str, ...], plan: Plans, modules: Modules, batch: Batch
+) -> None:
+    """Apart from maps, no callee is asked with what another answered."""
+    made = modules(plan())
+    usual, other = made["vqa"], AnswerModule(plan(), {name: made[name] for name in order}).eval()
+    weights = usual.state_dict()
+    scores = dict(zip(usual.call_list, weights["G.scores.weight"], strict=True))
+    biases = dict(zip(usual.call_list, weights["G.scores.bias"], strict=True))
+    moved = {
+        "G.scores.weight": torch.stack([scores[k] for k in other.call_list]),
+        "G.scores.bias": torch.stack([biases[k] for k in other.call_list]),
+    }
+    other.load_state_dict({**weights, **moved})
+    assert torch.allclose(asked(other, batch()), asked(usual, batch()), atol=1e-5)
 
 
 @pytest.mark.parametrize("size", ["paper", "small"])
@@ -128,16 +165,18 @@ def answered(
         v_obj = vqa.receiver("R.obj", named(seen))
         v_att = vqa.receiver("R.att", coloured(seen))
         v_delta = vqa.receiver("R.residual", vqa.mlp("delta", seen))
-        v_cnt = vqa.receiver("R.cnt", ask("cnt", None if departures.own_question else row(q)))
+        v_cnt = vqa.receiver(
+            "R.cnt", ask("cnt", OWN_QUESTION if departures.own_question else row(q))
+        )
         said = []  # (6): the words as the caption has them, softly, to its end
-        for scores in ask("cap", None):
-            said.append(vqa.softmax(scores) @ vqa.weights["words.weight"])
-            if scores.argmax() == END:
+        for probabilities in ask("cap", PROBABILITIES):
+            said.append(probabilities @ vqa.weights["words.weight"])
+            if probabilities.argmax() == END:
                 break
         p = vqa.softmax(vqa.attention("listen", q, said))
         v_cap = vqa.receiver("R.cap", sum(p[i] * said[i] for i in range(len(said))))
-        told = vqa.softmax(g[2:])  # (7)
-        k = sum(told[i] * v for i, v in enumerate([v_obj, v_att, v_delta, v_cnt, v_cap]))
+        weights = vqa.softmax(g[2:])  # (7)
+        k = sum(weights[i] * v for i, v in enumerate([v_obj, v_att, v_delta, v_cnt, v_cap]))
         q = vqa.gru("think", k, q)
         fused = vqa.gated_tanh("of_question", S) * vqa.gated_tanh("of_knowledge", k)
         logits += vqa.linear("answer", fused)
@@ -165,23 +204,23 @@ def test_it_computes_the_equations_of_the_appendix(
         assert found[b].tolist() == pytest.approx(expected.tolist(), abs=1e-5)
 
 
-def test_a_caption_is_heard_as_far_as_it_goes(
+def test_a_caption_is_read_as_far_as_it_goes(
     plan: Plans, modules: Modules, batch: Batch, equations: Any
 ) -> None:
     made, x = modules(plan()), batch()
     with torch.no_grad():
         made["cap"].speak.weight.zero_()  # so that the mark is the first word, if not surely
         made["cap"].speak.bias.copy_(torch.tensor([0.0, 0.0, 1.0, 0.5, 0.0, 0.0]))
-    told = made["cap"](None, Environment.of(x))
-    assert told[:, 0].argmax(1).tolist() == [END] * 3
-    assert (told[:, 1:] == 0).all()
+    caption = made["cap"](PROBABILITIES, Environment.of(x))
+    assert caption[:, 0].argmax(1).tolist() == [END] * 3
+    assert (caption[:, 1:] == 0).all()
     found = asked(made["vqa"], x)
     for b in range(3):
         expected = answered(made, equations, x, b, Departures())
         assert found[b].tolist() == pytest.approx(expected.tolist(), abs=1e-5)
 
 
-def test_the_bias_of_answers_starts_where_it_is_told_to(plan: Plans, modules: Modules) -> None:
+def test_the_bias_of_answers_starts_where_it_should(plan: Plans, modules: Modules) -> None:
     """The logits of both steps are added, and their biases with them."""
     torch.manual_seed(0)
     vqa = modules(plan(departures=Departures(answer_bias=-3.0)), weights=False)["vqa"]
@@ -279,7 +318,7 @@ def test_everything_of_its_own_learns_and_nothing_of_its_frozen_callees(
 def test_a_counting_module_that_is_not_frozen_learns_with_it(
     plan: Plans, modules: Modules, batch: Batch
 ) -> None:
-    """The paper fine-tunes M_cnt alone, through what M_vqa hears of it."""
+    """The paper fine-tunes M_cnt alone, through its answers to M_vqa."""
     made = modules(plan(), frozen=BELOW)
     made["cnt"].unfreeze()
     asked(made["vqa"], batch()).square().sum().backward()
@@ -316,7 +355,9 @@ def test_sharing_needs_all_that_the_counting_module_calls(
         made["vqa"].share("cnt")
 
 
-def test_a_callee_of_a_users_own_is_heard_last(plan: Plans, modules: Modules, batch: Batch) -> None:
+def test_a_users_own_callee_is_called_as_others_are(
+    plan: Plans, modules: Modules, batch: Batch
+) -> None:
     made = modules(plan())
     callees = {"obj": made["obj"], "mine": ObjectModule(plan(), {})}
     vqa = AnswerModule(plan(), callees).eval()
@@ -328,7 +369,7 @@ def test_a_callee_of_a_users_own_is_heard_last(plan: Plans, modules: Modules, ba
     "gates",
     [Gates(kind="hard", top=1), Gates(kind="hard", top=2), Gates(kind="hard", threshold=0.2)],
 )
-def test_behind_hard_gates_callees_hear_from_those_who_want_them(
+def test_behind_hard_gates_callees_get_the_samples_whose_gate_is_open(
     gates: Gates, plan: Plans, modules: Modules, batch: Batch
 ) -> None:
     closed = 0
@@ -370,7 +411,7 @@ def test_while_it_learns_all_callees_are_asked_behind_hard_gates(
 
 
 @pytest.mark.parametrize("reach", [False, True])
-def test_supervision_of_the_query_reaches_the_encoder_only_when_told(
+def test_supervision_of_the_query_reaches_the_encoder_only_where_it_should(
     reach: bool, plan: Plans, modules: Modules, batch: Batch
 ) -> None:
     vqa, env = modules(plan())["vqa"], Environment.of(batch())

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from pmn_cl.modules.compositional import ATTEND, RESIDUAL, CompositionalModule, ScratchPad
+from pmn_cl.modules import compositional
+from pmn_cl.modules.answer import AnswerModule
+from pmn_cl.modules.caption import CaptionModule
+from pmn_cl.modules.compositional import ATTEND, RESIDUAL, CompositionalModule
+from pmn_cl.modules.count import CountModule
 from pmn_cl.modules.importance import Importances
+from pmn_cl.modules.relation import RelationModule
 from pmn_cl.modules.runtime.environment import Environment
+from pmn_cl.modules.runtime.memoisation import ScratchPad
 from pmn_cl.modules.runtime.trace import Trace
 from pmn_cl.modules.task_module import ModulePlan, TaskModule
 
@@ -44,7 +51,7 @@ def own_part(n: str, k: str, q: Any) -> Any:
     return 0.3 * q - PLACES[k]
 
 
-def heard(n: str, k: str, s: Any, o: Any) -> Any:
+def received(n: str, k: str, s: Any, o: Any) -> Any:
     return 0.2 * o + 0.1 * s + PLACES[k]
 
 
@@ -113,7 +120,7 @@ class Toy(CompositionalModule):
 
     def receive(self, k: str, s: Tensor, answer: Tensor, env: Environment) -> Tensor:
         self.events.append(("R", self.task, k))
-        return heard(self.task, k, s, answer)
+        return received(self.task, k, s, answer)
 
     def update(self, s: Tensor, V: ScratchPad, g: Importances, env: Environment) -> Tensor:
         self.events.append(("U", self.task, *V))
@@ -145,7 +152,7 @@ def algorithm_1(n: str, q_n: float, events: list[Event]) -> float:
             else:
                 o_k = algorithm_1(k, q_k, events)
             events.append(("R", n, k))
-            v_k = heard(n, k, s[t], o_k)
+            v_k = received(n, k, s[t], o_k)
             V[k] = v_k
         events.append(("U", n, *V))
         s[t + 1] = next_state(n, s[t], V, g)
@@ -280,7 +287,7 @@ def test_a_callee_that_no_sample_wants_is_not_run(
     assert module.callees["other"].asked == []
 
 
-def test_only_samples_that_want_to_hear_from_a_callee_are_sent_to_it(
+def test_only_samples_whose_gate_is_open_are_sent_to_a_callee(
     plan: Callable[..., ModulePlan], batch: Callable[..., dict[str, Tensor]]
 ) -> None:
     module = gated(plan(), low=[0.5, 0, 1], other=[0, 1, 0])
@@ -323,8 +330,8 @@ def test_a_trace_has_the_calls_in_the_order_in_which_they_end(
     made, events = toys(plan())
     trace = Trace()
     made["high"](torch.zeros(3), scene(batch, trace))
-    received = [event[1:] for event in events if event[0] == "R"]  # right after each call's end
-    assert [(call.caller, call.callee) for call in trace.calls] == received
+    ended = [event[1:] for event in events if event[0] == "R"]  # right after each call's end
+    assert [(call.caller, call.callee) for call in trace.calls] == ended
     assert all(call.depth == (call.caller == "middle") for call in trace.calls)
     assert [call.step for call in trace.of("high", "middle")] == [1, 2]
     assert [call.step for call in trace.of("middle", "low")] == [1, 2, 3] * 2
@@ -334,3 +341,19 @@ def test_callees_do_not_become_parts_of_their_caller(plan: Callable[..., ModuleP
     """Else they would be trained, counted and saved twice."""
     made, _ = toys(plan())
     assert list(made["high"].modules()) == [made["high"]]
+
+
+@pytest.mark.parametrize("kind", [RelationModule, CaptionModule, CountModule, AnswerModule])
+def test_no_module_overrides_the_loop(kind: type[CompositionalModule]) -> None:
+    assert kind.forward is CompositionalModule.forward
+    assert kind.step is CompositionalModule.step
+    assert kind.call is CompositionalModule.call
+
+
+def test_only_the_memory_knows_of_stores_and_loaders() -> None:
+    """Of the modules and their runtime; the library keeps modules by the world they learned."""
+    folder = Path(compositional.__file__).parent
+    files = [*folder.glob("*.py"), *(folder / "runtime").glob("*.py")]
+    reading = {file.name for file in files if "pmn_cl.data" in file.read_text("utf-8")}
+    assert len(files) > 12
+    assert reading == {"memory.py"}

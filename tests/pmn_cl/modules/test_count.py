@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from pmn_cl.errors import UserError
 from pmn_cl.modules.compositional import ATTEND
+from pmn_cl.modules.count import OWN_QUESTION
 from pmn_cl.modules.relation import RelationQuery
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.sizes import SIZES, Departures, Gates
@@ -248,7 +249,7 @@ def test_gradient_to_the_weights_of_queries_is_that_of_finite_differences(
 
 
 @pytest.mark.parametrize("reach", [False, True])
-def test_supervision_of_the_query_reaches_the_encoder_only_when_told(
+def test_supervision_of_the_query_reaches_the_encoder_only_where_it_should(
     reach: bool, plan: Plans, modules: Modules, batch: Batch
 ) -> None:
     cnt, env = modules(plan())["cnt"], Environment.of(batch())
@@ -268,13 +269,13 @@ def test_boxes_to_ask_about_are_none_of_the_padding(
     assert torch.allclose(query.relation.sum(1), torch.ones(3), atol=1e-6)
 
 
-def test_asked_with_nothing_it_counts_what_the_words_ask_for_once(
+def test_asked_for_its_own_question_it_counts_what_the_words_ask_for_once(
     plan: Plans, modules: Modules, batch: Batch
 ) -> None:
     cnt = modules(plan())["cnt"]
     env, seen = Environment.of(batch()), []
     cnt.counter.register_forward_hook(lambda *args: seen.append(args))
-    first, second = cnt(None, env), cnt(None, env)
+    first, second = cnt(OWN_QUESTION, env), cnt(OWN_QUESTION, env)
     assert len(seen) == 1
     assert torch.equal(first, second)
     assert torch.equal(first, asked(cnt, batch()))

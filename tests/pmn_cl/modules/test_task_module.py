@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from pmn_cl.errors import UserError
+from pmn_cl.modules.caption import GREEDY
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.task_module import ModulePlan, digest_of, identity_of
 
@@ -36,7 +37,7 @@ def test_running_statistics_of_a_frozen_module_stay(
     before = buffers(cap)
     assert before  # M_cap has batch norm in its receivers
     cap.train()
-    cap(None, Environment.of(batch()))
+    cap(GREEDY, Environment.of(batch()))
     assert all(map(torch.equal, before, cap.buffers()))
 
 
@@ -47,7 +48,7 @@ def test_running_statistics_of_a_learning_module_move(
     cap = modules(plan())["cap"]
     before = buffers(cap)
     cap.train()
-    cap(None, Environment.of(batch()))
+    cap(GREEDY, Environment.of(batch()))
     assert not all(map(torch.equal, before, cap.buffers()))
 
 

@@ -75,6 +75,16 @@ def test_other_samples_are_another_module(open_stream: Any, stream: Any, tmp_pat
     assert half.details() == {"modules_reused": 0}
 
 
+def test_another_order_of_calls_is_another_module(
+    open_stream: Any, stream: Any, tmp_path: Path
+) -> None:
+    learned(stream, tmp_path)
+    turned = open_stream([*TASKS[:2], {"task": "rel", "calls": ["att", "obj"]}])
+    other = learned(turned, tmp_path)
+    assert other.network["rel"].call_list == ("att", "obj", "Δ")
+    assert other.details() == {"modules_reused": 2}
+
+
 def test_one_learns_and_the_others_wait(tmp_path: Path) -> None:
     recipe = {"task": "obj", "seed": 0}
     first = ModuleCache(tmp_path)
@@ -89,7 +99,7 @@ def test_one_learns_and_the_others_wait(tmp_path: Path) -> None:
     assert found == [None]  # the turn of the second
 
 
-def test_who_waits_can_be_called_off(tmp_path: Path) -> None:
+def test_waiting_can_be_called_off(tmp_path: Path) -> None:
     recipe = {"task": "obj", "seed": 0}
     first = ModuleCache(tmp_path)
     assert first.find(recipe) is None

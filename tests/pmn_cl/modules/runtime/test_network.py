@@ -14,7 +14,8 @@ from pmn_cl.data.loader import Batches, BatchLoader, Scenes
 from pmn_cl.data.samples import Samples
 from pmn_cl.data.store import Store
 from pmn_cl.errors import UserError
-from pmn_cl.modules.runtime.environment import Memory
+from pmn_cl.modules.caption import PROBABILITIES
+from pmn_cl.modules.runtime.memory import Memory
 from pmn_cl.modules.runtime.network import ModuleNetwork
 from pmn_cl.modules.runtime.trace import Trace
 from pmn_cl.modules.sizes import DEPARTURES, SIZES, Departures, Gates, Sizes, WorldShape
@@ -87,7 +88,7 @@ def test_it_owns_every_module_once(
     assert len(list(network.parameters())) == len({id(p) for p in network.parameters()})
 
 
-def test_a_teacher_is_heard_by_those_who_listen(
+def test_a_teacher_reaches_those_who_are_teacher_forced(
     plan: Plans, modules: Modules, batch: Batch
 ) -> None:
     network = network_of(modules(plan()))
@@ -202,7 +203,7 @@ def test_memory_changes_no_answer(size: str, gates: Gates, digits: Store, module
 def test_memory_gives_the_same_bits_in_whatever_order_samples_come(
     digits: Store, modules: Modules
 ) -> None:
-    """Of what depends on the scene alone: the caption that M_vqa hears, and M_rel's boxes."""
+    """Of what depends on the scene alone: the caption that M_vqa gets, and M_rel's boxes."""
     made = modules(digit_plan(digits, Departures(), Gates()), frozen=EVERY)
     kept: list[dict[int, Tensor]] = []
     batches = batches_of(digits, "val", "vqa")
@@ -212,7 +213,7 @@ def test_memory_gives_the_same_bits_in_whatever_order_samples_come(
         for x, _ in BatchLoader(batches, size, epoch=epoch):
             env = network.environment(x, "vqa")
             with torch.no_grad():
-                told = made["cap"](None, env)
+                told = made["cap"](PROBABILITIES, env)
             seen.update(zip(env["scene"].tolist(), told, strict=True))
         kept.append(seen)
     assert kept[0].keys() == kept[1].keys()

@@ -48,7 +48,7 @@ def test_plain_data_needs_no_gradient() -> None:
 
 
 @pytest.fixture
-def told(
+def traced(
     plan: Callable[..., ModulePlan],
     modules: Callable[..., dict[str, Any]],
     batch: Callable[..., dict[str, Tensor]],
@@ -57,27 +57,27 @@ def told(
     vqa = modules(plan())["vqa"]
     trace = Trace()
     env = Environment.of(batch(), trace=trace)
-    traced = vqa(vqa.own_query(env), env)
+    answer = vqa(vqa.own_query(env), env)
     silent = Environment.of(batch())
-    return trace, traced, vqa(vqa.own_query(silent), silent)
+    return trace, answer, vqa(vqa.own_query(silent), silent)
 
 
-def test_a_trace_changes_no_bit_of_the_answer(told: tuple[Trace, Tensor, Tensor]) -> None:
-    assert torch.equal(told[1], told[2])
+def test_a_trace_changes_no_bit_of_the_answer(traced: tuple[Trace, Tensor, Tensor]) -> None:
+    assert torch.equal(traced[1], traced[2])
 
 
-def test_the_papers_call_list_is_passed_over_twice(told: tuple[Trace, Tensor, Tensor]) -> None:
-    # Before the first step, Ω and Q→rel hear what M_obj and M_att say of all regions.
-    calls = [call for call in told[0].calls if call.depth == 0 and call.step > 0]
+def test_the_papers_call_list_is_passed_over_twice(traced: tuple[Trace, Tensor, Tensor]) -> None:
+    # Before the first step, Ω and Q→rel ask what M_obj and M_att say of all regions.
+    calls = [call for call in traced[0].calls if call.depth == 0 and call.step > 0]
     papers = [ATTEND, "rel", "obj", "att", RESIDUAL, "cnt", "cap"]  # L_vqa of section 3.3
     assert [(call.step, call.callee) for call in calls] == [(t, k) for t in (1, 2) for k in papers]
     assert {call.caller for call in calls} == {"vqa"}
 
 
 def test_calls_of_callees_stand_deeper_and_before_the_call_that_made_them(
-    told: tuple[Trace, Tensor, Tensor],
+    traced: tuple[Trace, Tensor, Tensor],
 ) -> None:
-    found = [(call.caller, call.callee, call.depth) for call in told[0].calls]
+    found = [(call.caller, call.callee, call.depth) for call in traced[0].calls]
     counting = found.index(("cnt", "rel", 1))
     assert counting < found.index(("vqa", "cnt", 0))
     first = found.index(("vqa", "rel", 0))
@@ -85,18 +85,18 @@ def test_calls_of_callees_stand_deeper_and_before_the_call_that_made_them(
 
 
 def test_gates_are_noted_and_sum_to_one_in_each_group(
-    told: tuple[Trace, Tensor, Tensor],
+    traced: tuple[Trace, Tensor, Tensor],
 ) -> None:
     for group in ((ATTEND, "rel"), ("obj", "att", RESIDUAL, "cnt", "cap")):
         for step in (1, 2):
-            asked = [call for callee in group for call in told[0].of("vqa", callee)]
+            asked = [call for callee in group for call in traced[0].of("vqa", callee)]
             gates = [call.gate for call in asked if call.step == step]
             assert torch.allclose(torch.stack(gates).sum(0), torch.ones(3), atol=1e-6)
-    assert told[0].of("rel", "obj")[0].gate is None  # M_rel has no such choice
+    assert traced[0].of("rel", "obj")[0].gate is None  # M_rel has no such choice
 
 
-def test_a_samples_calls_survive_json(told: tuple[Trace, Tensor, Tensor]) -> None:
-    trace = told[0]
+def test_a_samples_calls_survive_json(traced: tuple[Trace, Tensor, Tensor]) -> None:
+    trace = traced[0]
     data = trace.sample(1)
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     assert len(data) == len(trace.calls)

@@ -14,11 +14,12 @@ from pmn_cl.modules.compositional import CompositionalModule
 from pmn_cl.modules.layers import QuestionEncoder, SoftAttention, perceptron
 from pmn_cl.modules.relation import RelationQuery, relation_codes
 from pmn_cl.modules.runtime.environment import Environment
+from pmn_cl.modules.runtime.memoisation import per_batch, per_scene
 from pmn_cl.modules.task_module import ModulePlan, TaskModule
 from pmn_cl.modules.terminal import TerminalModule
 
 
-class Asking(nn.Module):
+class QuestionParts(nn.Module):
     """The question's encoder, Ω, and Q_{→rel} where M_rel may be called.
 
     Where M_obj and M_att may be called, Ω and Q_{→rel} attend over [Xᵢ; M_obj(Xᵢ); M_att(Xᵢ)],
@@ -38,18 +39,16 @@ class Asking(nn.Module):
         self.relation: nn.Sequential | None = None  # Q_{→rel}: r
         if "rel" in callees:
             self.box = SoftAttention(hidden, data, sizes.attention)
-            self.relation = perceptron(hidden, hidden, relation_codes(shape.names))
+            self.relation = perceptron(hidden, hidden, relation_codes(shape))
 
-    def fits(self, other: Asking) -> bool:
+    def fits(self, other: QuestionParts) -> bool:
         """Whether another module's parts can be used in the place of these."""
         same = (self.box is None) == (other.box is None)
         return same and self.describers == other.describers
 
     def attend(self, key: Tensor, env: Environment, owner: CompositionalModule) -> Tensor:
         """Ω: the logits (B, N) of all regions."""
-        project = self.attention.project
-        projected = env.recall(owner, "Ω", lambda seen: project(self._described(seen, owner)))
-        return self.attention.compare(key, projected)
+        return self.attention.compare(key, self._for_attention(env, owner))
 
     def ask_relation(
         self, key: Tensor, env: Environment, owner: CompositionalModule
@@ -57,18 +56,22 @@ class Asking(nn.Module):
         """Q_{→rel}: which box, in which relation."""
         assert self.box is not None
         assert self.relation is not None
-        project = self.box.project
-        projected = env.recall(owner, "b", lambda seen: project(self._described(seen, owner)))
-        box = env.softmax(self.box.compare(key, projected))
+        box = env.softmax(self.box.compare(key, self._for_box(env, owner)))
         return RelationQuery(box, self.relation(key).softmax(1))
 
+    @per_scene
+    def _for_attention(self, env: Environment, owner: CompositionalModule) -> Tensor:
+        """Return g(d) of Ω."""
+        return self.attention.project(self._described(env, owner))
+
+    @per_scene
+    def _for_box(self, env: Environment, owner: CompositionalModule) -> Tensor:
+        """Return g(d) of b."""
+        assert self.box is not None
+        return self.box.project(self._described(env, owner))
+
+    @per_batch
     def _described(self, env: Environment, owner: CompositionalModule) -> Tensor:
         """Return the regions with what the modules of level 0 say of them (B, N, data)."""
-        if not self.describers:
-            return env.regions
-
-        def describe() -> Tensor:
-            said = [owner.call(name, env.regions, {}, 0, env) for name in self.describers]
-            return torch.cat([env.regions, *said], dim=2)
-
-        return env.once(owner, "described", describe)  # for both Ω and Q_{→rel}
+        said = [owner.call(name, env.regions, {}, 0, env) for name in self.describers]
+        return torch.cat([env.regions, *said], dim=2) if said else env.regions
