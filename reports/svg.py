@@ -3,6 +3,10 @@
 What belongs to a strategy carries its number (``data-s``), so that a page can hide it everywhere
 at once, and its looks: a colour (class ``c0`` to ``c7``), a marker and dashes, so that no two look
 alike to those who do not see colours. Values that no axis can have are not drawn.
+
+Ours and not a library's: for one panel matplotlib takes 60 times as long and 2.5 times the bytes,
+with every colour in its element, where no theme reaches it; pygal puts a style sheet and a script
+from the net into each and has no heat map; Altair brings 90 MB.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """How far judges agree: Krippendorff's alpha (2011, "Computing Krippendorff's Alpha-Reliability").
 
 1 is perfect agreement, 0 what chance alone would give, below 0 is worse than chance. Judges need
-not all have graded everything. Higher is better.
+not all have graded everything. Higher is better. The package krippendorff is under the GPL, needs
+Python 3.11, and fails where alpha is undefined; the tests compare with it.
 """
 
 from __future__ import annotations

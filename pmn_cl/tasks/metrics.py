@@ -98,7 +98,8 @@ def mean_average_precision(scores: ArrayLike, targets: ArrayLike) -> MeanAverage
     """Mean over classes of AP = sum over k of (R_k - R_{k-1}) P_k. Higher is better.
 
     P_k and R_k are precision and recall at the k-th distinct score from the top, so that tied
-    scores enter together and no order among them is invented (scikit-learn's definition).
+    scores enter together and no order among them is invented (scikit-learn's definition; its own
+    function takes 7 times as long, and in half of all cases another last bit).
     `scores` and `targets` (0 or 1) are (n, classes). A class without a positive has no recall
     and is left out; if all are like that there is nothing to average, which is an error.
     """
