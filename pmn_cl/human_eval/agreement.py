@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Level = Literal["nominal", "ordinal", "interval"]
+Level = Literal["ordinal", "interval"]
 
 
 def krippendorff_alpha(units: Iterable[Sequence[int]], level: Level) -> float | None:
@@ -42,8 +42,6 @@ def _squared_distances(
     values: NDArray[np.int64], totals: NDArray[np.float64], level: Level
 ) -> NDArray[np.float64]:
     """Return how far apart any two values are, squared (values, values)."""
-    if level == "nominal":
-        return 1.0 - np.eye(len(values))
     if level == "interval":
         return np.subtract.outer(values, values).astype(float) ** 2
     # Ordinal: how many grades lie between two values, each end counting by half.
