@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from pmn_cl.results.statistics import Interval
+from pmn_cl.results.statistics import Interval, as_plus_minus
 from reports.svg import PlotPanel, Point, Series, SeriesStyle
 
 
@@ -108,12 +108,7 @@ def number(value: float | None, form: str = ".3f") -> str:
     return "" if value is None else format(value, form)
 
 
-def spread(found: Interval | None, form: str = ".3f") -> str:
-    """Return a mean with half of its interval."""
-    if found is None:
-        return ""
-    half = "" if found.high is None else f" ± {found.high - found.mean:.3f}"
-    return f"{found.mean:{form}}{half}"
+spread = as_plus_minus
 
 
 def keys(*series: Series) -> list[tuple[SeriesStyle, bool]]:

@@ -1,4 +1,4 @@
-"""Means over seeds with their intervals, and paired differences. No torch here."""
+"""Means over seeds with their intervals, how text shows them, paired differences. No torch."""
 
 from __future__ import annotations
 
@@ -67,6 +67,24 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return corrected
 
 
-def interval_range(found: Interval) -> str:
-    """Return the ends of the interval of a difference, as tables show them."""
-    return "one seed" if found.low is None else f"{found.low:+.3f} to {found.high:+.3f}"
+def as_plus_minus(found: Interval | None, form: str = ".3f") -> str:
+    """Return "mean ± half of the interval"; the mean where it has none, nothing without a mean."""
+    if found is None:
+        return ""
+    unsigned = form.lstrip("+")
+    half = "" if found.high is None else f" ± {found.high - found.mean:{unsigned}}"
+    return f"{found.mean:{form}}{half}"
+
+
+def as_bracketed(found: Interval, form: str = ".3f") -> str:
+    """Return "mean [low, high]", or the mean where it has no interval."""
+    ends = "" if found.low is None else f" [{found.low:{form}}, {found.high:{form}}]"
+    return f"{found.mean:{form}}{ends}"
+
+
+def as_range(found: Interval, form: str = "+.3f") -> str:
+    """Return "low to high", or that one seed has no interval."""
+    return "one seed" if found.low is None else f"{found.low:{form}} to {found.high:{form}}"
+
+
+interval_range = as_range

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pmn_cl.explaining.records.faithfulness import Faithfulness, MeasureRow, summarise
 from pmn_cl.explaining.records.measures import MEASURES
+from pmn_cl.results.statistics import as_plus_minus
 from reports.blocks import (
     Block,
     Commands,
@@ -16,7 +17,6 @@ from reports.blocks import (
     Table,
     Text,
     number,
-    spread,
 )
 from reports.folder import BASELINE, PMN, Gathered, comparable, largest, told_apart
 
@@ -79,9 +79,9 @@ def _tables(found: Gathered, records: Sequence[Faithfulness], split: str) -> lis
 
 def _cells(line: MeasureRow, names: Sequence[str]) -> list[str]:
     cells = [line.measure, number(line.chance)]
-    cells += [spread(line.by_strategy.get(name)) for name in names]
+    cells += [as_plus_minus(line.by_strategy.get(name)) for name in names]
     if len(names) > 1:
         apart = line.difference
-        cells += [spread(apart.difference, "+.3f") if apart else ""]
+        cells += [as_plus_minus(apart.difference, "+.3f") if apart else ""]
         cells += [str(apart.seeds), number(apart.p)] if apart else ["", ""]
     return cells

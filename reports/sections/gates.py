@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pmn_cl.results.result import Result
-from pmn_cl.results.statistics import Interval, interval
-from reports.blocks import Block, Figure, Missing, Row, Section, Table, spread
+from pmn_cl.results.statistics import Interval, as_plus_minus, interval
+from reports.blocks import Block, Figure, Missing, Row, Section, Table
 from reports.folder import Gathered
 from reports.svg import PlotPanel, heat, scale
 
@@ -49,7 +49,7 @@ def _usage(some: Sequence[Result], task: str) -> Usage:
 
 def _figure(found: Gathered, task: str, used: Mapping[str, Usage]) -> Figure:
     data = [
-        Row([found.label(name), kind, callee, spread(mean)], found.number(name))
+        Row([found.label(name), kind, callee, as_plus_minus(mean)], found.number(name))
         for name, usage in used.items()
         for kind, callees in usage.items()
         for callee, mean in callees.items()
