@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmarks.stream import Stream
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.explaining.records.explanation import Explanation
-from pmn_cl.explaining.tracing import TASK, Tracer
+from pmn_cl.explaining.tracer import TASK, Tracer
 from pmn_cl.modules.runtime.network import ModuleNetwork
 from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.folder import LEARNED, RESULT

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from pmn_cl.console import show_progress
 from pmn_cl.errors import UserError
-from pmn_cl.explaining.opening import open_explainer
+from pmn_cl.explaining.opener import open_explainer
 from pmn_cl.explaining.records.faithfulness import (
     Faithfulness,
     MeasureRow,
@@ -80,7 +80,7 @@ def _measured(
         if known.splits[split].questions == min(questions, most):
             return known
     explainer = open_explainer(folder, result.key, cache)
-    from pmn_cl.explaining.measuring import measure_run
+    from pmn_cl.explaining.measurement import measure_run
 
     with show_progress(result.key) as progress:
         found = measure_run(explainer, split, questions=questions, progress=progress)

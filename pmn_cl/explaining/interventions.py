@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pmn_cl.explaining.tracing import TASK, attended
+from pmn_cl.explaining.tracer import TASK, attended
 from pmn_cl.modules.answer import AnswerModule
 from pmn_cl.modules.importance import Importances
 from pmn_cl.modules.runtime.environment import Environment

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pmn_cl.errors import UserError
-from pmn_cl.explaining.tracing import Tracer
+from pmn_cl.explaining.tracer import Tracer
 from pmn_cl.modules.answer import AnswerModule
 from pmn_cl.modules.caption import END, CaptionModule
 from pmn_cl.modules.runtime.environment import weighted_sum

@@ -31,7 +31,7 @@ def measure_run(
     """Return how faithful a run is, measured on so many questions of a split."""
     count = min(questions, len(explainer.table(split)["scene"]))
     rows = np.sort(explainer.sample(count, seed=seed, split=split))
-    measured = _Measuring(explainer, split, rows, seed, progress or (lambda done, total: None))
+    measured = _Measurement(explainer, split, rows, seed, progress or (lambda done, total: None))
     result = explainer.result
     return Faithfulness(
         run=result.key,
@@ -42,7 +42,7 @@ def measure_run(
     )
 
 
-class _Measuring:
+class _Measurement:
     """Asks some questions several times: as they are, and without parts of the network."""
 
     def __init__(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pmn_cl.explaining.explainer import Explainer
-from pmn_cl.explaining.measuring import measure_run
+from pmn_cl.explaining.measurement import measure_run
 from pmn_cl.explaining.records.faithfulness import Measured
 
 Opened = Callable[[str], Explainer]
