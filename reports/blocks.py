@@ -1,4 +1,4 @@
-"""What a section of the report is made of; the page's template says how each looks."""
+"""What a section of the report is made of; the page's template defines how each looks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Table:
     caption: str
     columns: Sequence[str]
     rows: Sequence[Row]
-    headed: int = 1  # so many cells of a row say what the others are of
+    headed: int = 1  # so many cells of a row are its heading
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Commands:
     lines: Sequence[tuple[str, str]]
 
 
-# Said below figures: with two or three seeds, an interval may dwarf all that it is about.
+# Stands below figures: with two or three seeds, an interval may dwarf all that it is about.
 CUT = " Intervals that leave a panel are cut off at its edge; the numbers have them in full."
 
 Block: TypeAlias = Table | Figure | Missing | Text | Facts | Commands
@@ -117,7 +117,7 @@ def keys(*series: Series) -> list[tuple[SeriesStyle, bool]]:
 
 
 def last_values(series: Iterable[Series]) -> str:
-    """Say where each line ends."""
+    """Return where each line ends."""
     return "; ".join(f"{s.look.label} {s.points[-1].y:.3f}" for s in series if s.points)
 
 

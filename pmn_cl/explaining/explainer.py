@@ -30,7 +30,7 @@ _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 
 
 class Explainer:
-    """Opens a completed run with what it learned, and says how it answers questions.
+    """Opens a completed run with what it learned, and explains how it answers questions.
 
     ``run`` is a key or its unique beginning, or a strategy and a seed ("pmn 0"). The world is
     built first where it is not in the cache.
@@ -96,13 +96,13 @@ class Explainer:
         names, found = self.store.names, []
         for done in range(0, len(rows), _AT_ONCE):
             x, _ = batches[torch.from_numpy(rows[done : done + _AT_ONCE])]
-            for place, told in enumerate(self.tracer(_free(x)), start=done):
-                answer = names["answers"].index(told["answer"])
+            for place, traced in enumerate(self.tracer(_free(x)), start=done):
+                answer = names["answers"].index(traced["answer"])
                 earned = float((scores[place] * (truths[place] == answer)).sum())
                 truth = names["answers"][int(truths[place][scores[place].argmax()])]
                 found.append(
                     self._explanation(
-                        told,
+                        traced,
                         split=split,
                         scene=int(scenes[place]),
                         question_id=int(rows[place]),
@@ -116,7 +116,7 @@ class Explainer:
         return found
 
     def ask(self, question: str, scene: int, split: str = "test") -> Explanation:
-        """Explain a question in free text; words that were never learned are not heard."""
+        """Explain a question in free text; words that were never learned are left out."""
         scenes = self.experience(split).batches.scenes
         if not 0 <= scene < len(scenes):
             raise UserError(
@@ -125,23 +125,22 @@ class Explainer:
         known = self.store.names["question words"]
         words = [word.lower() for word in _WORD.findall(question)]
         unknown = [word for word in dict.fromkeys(words) if word not in known]
-        heard = [known.index(word) for word in words if word in known]
-        if not heard:
+        numbers = [known.index(word) for word in words if word in known]
+        if not numbers:
             near = did_you_mean(unknown[0], known) if unknown else ""
             raise UserError(
                 f"{question[:80]!r}: the network knows none of its words{near}; expected a "
                 f"question such as {self._example(split)!r}"
             )
         longest = self.table(split)["question"].shape[1]
-        if len(heard) > longest:
+        if len(numbers) > longest:
             raise UserError(
-                f"a question of {len(heard)} words, expected at most {longest}: ask a shorter one"
+                f"a question of {len(numbers)} words, expected at most {longest}: ask a shorter one"
             )
-        number = torch.tensor([scene])
-        x = {**scenes.take(number), "question": torch.tensor([heard])}
-        (told,) = self.tracer(x)
+        x = {**scenes.take(torch.tensor([scene])), "question": torch.tensor([numbers])}
+        (traced,) = self.tracer(x)
         return self._explanation(
-            told, split=split, scene=scene, question=question, unknown_words=unknown
+            traced, split=split, scene=scene, question=question, unknown_words=unknown
         )
 
     def answers(self, split: str = "test") -> tuple[list[str], NDArray[np.bool_]]:
@@ -209,7 +208,7 @@ class Explainer:
         first = self.table(split)["question"].array[0]
         return f"{words_to_text(first, self.store.names['question words'])}?"
 
-    def _explanation(self, told: Mapping[str, Any], **facts: Any) -> Explanation:
+    def _explanation(self, traced: Mapping[str, Any], **facts: Any) -> Explanation:
         # Made of our own numbers by the hundred: checking each of them would take most of the time.
         usual: dict[str, Any] = {
             "question_id": None,
@@ -218,7 +217,7 @@ class Explainer:
             "right": None,
         }
         about = {"run": self.result.key, "strategy": self.result.name}
-        return Explanation.model_construct(**{**usual, **about, **facts, **told})
+        return Explanation.model_construct(**{**usual, **about, **facts, **traced})
 
 
 def _free(x: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def krippendorff_alpha(units: Iterable[Sequence[int]], level: Level) -> float | 
     """Return alpha = 1 - D_o / D_e; None where it is undefined, as all grades are the same.
 
     A unit is one thing that was graded, with the grades that judges gave it, in any order. What
-    only one of them graded says nothing about agreement and does not count.
+    only one of them graded does not count.
     """
     paired = [unit for unit in units if len(unit) > 1]
     values = np.unique([value for unit in paired for value in unit])

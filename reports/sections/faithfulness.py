@@ -1,4 +1,4 @@
-"""Whether explanations tell what the network did: PMN's beside its baseline's, and chance."""
+"""How faithful explanations are: PMN's beside its baseline's, and chance."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _HOW = (
     "The world knows which regions and which relation a question is about. Means over seeds with "
     "95% intervals; the difference is paired by seed. Of what is removed or masked, `changed` is "
     "the share of questions whose answer is another then, `drop` what the right answer loses of "
-    f"its chance. `{BASELINE}` has attention alone: it asks no modules, and none can be removed."
+    f"its probability. `{BASELINE}` has attention alone: it calls no modules to be removed."
 )
 
 

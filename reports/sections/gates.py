@@ -1,4 +1,4 @@
-"""Which module is asked, by kind of question: the gates of modules that call others."""
+"""Which module is called, by kind of question: the gates of modules that call others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reports.blocks import Block, Figure, Missing, Row, Section, Table
 from reports.folder import Gathered
 from reports.svg import PlotPanel, heat, scale
 
-GATE = "gate "  # begins the names of what modules tell of their gates
+GATE = "gate "  # begins the names of what is recorded of gates
 _ALL = "all questions"
 
 
@@ -27,7 +27,7 @@ def gates(found: Gathered) -> Section:
     return Section("gates", "Which module is asked", blocks)
 
 
-_NONE = "No completed run tells how its gates were used; `pmn` does, unless it is an older result."
+_NONE = "No completed run has a record of its gates; `pmn` does, unless it is an older result."
 
 Usage = Mapping[str, Mapping[str, Interval]]  # by kind of question, by callee
 
