@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.stream import Stream
 from pmn_cl.config.stream import find_stream, load_spec
-from pmn_cl.explaining.tracing import Tracer
+from pmn_cl.explaining.tracer import Tracer
 from pmn_cl.tasks.captions import words_to_text
 from strategies.pmn import PmnOptions, Progressive
 

@@ -1,4 +1,8 @@
-"""Files that are whole or not there, and folders that one process holds at a time."""
+"""Files that are whole or not there, and folders that one process holds at a time.
+
+The lock is ours and not filelock's: before version 4, which needs Python 3.11, that empties the
+holder's note while waiting; where there are no locks it leaves a file that outlives its process.
+"""
 
 from __future__ import annotations
 
@@ -49,15 +53,15 @@ def storing(path: Path) -> Iterator[None]:
 def held(
     folder: Path, what: str, patience: float = 5.0, waiting: Callable[[], None] | None = None
 ) -> Iterator[None]:
-    """Hold a folder alone; after some waiting, in which ``waiting`` is called, say who holds it.
+    """Hold a folder alone; wait for it, calling ``waiting``, and after that name its holder.
 
-    The system lets go of it when the process ends, however it ends.
+    The system releases it when the process ends, however it ends.
     """
     with storing(folder / _LOCK):
         file = (folder / _LOCK).open("ab", buffering=0)
     with file:
         deadline = time.monotonic() + patience
-        while not _locked(file.fileno()):
+        while not _locked(folder, file.fileno()):
             if time.monotonic() > deadline:
                 raise UserError(f"{folder}: {what} is in use by {_holder(folder)}")
             if waiting is not None:
@@ -70,11 +74,16 @@ def held(
         yield
 
 
-def _locked(descriptor: int) -> bool:
+def _locked(folder: Path, descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except (BlockingIOError, PermissionError):  # another process has it
         return False
+    except OSError as error:  # waiting would not help
+        raise UserError(
+            f"{folder}: its file system has no locks: {error.strerror or error}; use a folder on "
+            "another, such as a local disk"
+        ) from error
     return True
 
 

@@ -1,4 +1,4 @@
-"""What a section of the report is made of; the page's template says how each looks."""
+"""What a section of the report is made of; the page's template defines how each looks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from pmn_cl.results.statistics import Interval
+from pmn_cl.results.statistics import Interval, as_plus_minus
 from reports.svg import PlotPanel, Point, Series, SeriesStyle
 
 
@@ -27,7 +27,7 @@ class Table:
     caption: str
     columns: Sequence[str]
     rows: Sequence[Row]
-    headed: int = 1  # so many cells of a row say what the others are of
+    headed: int = 1  # so many cells of a row are its heading
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Commands:
     lines: Sequence[tuple[str, str]]
 
 
-# Said below figures: with two or three seeds, an interval may dwarf all that it is about.
+# Stands below figures: with two or three seeds, an interval may dwarf all that it is about.
 CUT = " Intervals that leave a panel are cut off at its edge; the numbers have them in full."
 
 Block: TypeAlias = Table | Figure | Missing | Text | Facts | Commands
@@ -108,12 +108,7 @@ def number(value: float | None, form: str = ".3f") -> str:
     return "" if value is None else format(value, form)
 
 
-def spread(found: Interval | None, form: str = ".3f") -> str:
-    """Return a mean with half of its interval."""
-    if found is None:
-        return ""
-    half = "" if found.high is None else f" ± {found.high - found.mean:.3f}"
-    return f"{found.mean:{form}}{half}"
+spread = as_plus_minus
 
 
 def keys(*series: Series) -> list[tuple[SeriesStyle, bool]]:
@@ -122,7 +117,7 @@ def keys(*series: Series) -> list[tuple[SeriesStyle, bool]]:
 
 
 def last_values(series: Iterable[Series]) -> str:
-    """Say where each line ends."""
+    """Return where each line ends."""
     return "; ".join(f"{s.look.label} {s.points[-1].y:.3f}" for s in series if s.points)
 
 

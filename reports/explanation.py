@@ -47,7 +47,7 @@ class ExplanationView(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A box that something is said of."""
+    """A box with a label."""
 
     kind: Kind
     box: int
@@ -55,7 +55,7 @@ class Mark(NamedTuple):
 
 
 class TextLine(NamedTuple):
-    """One call, or several that say the same."""
+    """One call, or several that are alike."""
 
     numbers: str
     depth: int
@@ -63,8 +63,8 @@ class TextLine(NamedTuple):
     callee: str
     gate: float | None
     named: bool  # by the sentence
-    asked: str
-    said: str
+    query: str
+    reply: str
 
 
 # --- what is shown -----------------------------------------------------------------------
@@ -93,20 +93,20 @@ def marks(explanation: Explanation) -> list[Mark]:
 
 
 def lines(explanation: Explanation) -> list[TextLine]:
-    """Return the calls in their order; what a callee asks again and again is one line."""
+    """Return the calls in their order; repeated calls of a callee are one line."""
     wanted = {(part.callee, part.step) for part in named(explanation)}
     found = []
     for _, some in itertools.groupby(explanation.calls, _alike):
         first, *others = some
         numbers = f"{first.number}–{others[-1].number}" if others else str(first.number)
         callees = dict.fromkeys(title(call.callee) for call in (first, *others))
-        asked, said = first.query.words, first.reply.words
+        query, reply = first.query.words, first.reply.words
         if others and first.caller == CAPTION:
-            asked, said = f"for each of its {len(explanation.caption)} words", ""
+            query, reply = f"for each of its {len(explanation.caption)} words", ""
         elif others:
-            said = ""
+            reply = ""
         elif first.callee == CAPTION:
-            said = "its caption"
+            reply = "its caption"
         found.append(
             TextLine(
                 numbers,
@@ -115,47 +115,47 @@ def lines(explanation: Explanation) -> list[TextLine]:
                 ", ".join(callees),
                 first.gate if not others else None,
                 first.depth == 0 and (first.callee, first.step) in wanted,
-                asked,
-                said,
+                query,
+                reply,
             )
         )
     return found
 
 
 def _alike(call: CallRecord) -> tuple[Any, ...]:
-    """Return what calls have in common that are told together."""
+    """Return what calls have in common that share a line."""
     together = call.depth > 0 and (call.gate is None or call.caller == CAPTION)
     return (call.depth, call.caller) if together else (call.number,)
 
 
 def answers(explanation: Explanation) -> list[tuple[str, float]]:
-    """Return the likeliest answers with their chances, the one given first."""
+    """Return the likeliest answers with their probabilities, the one given first."""
     given = (explanation.answer, explanation.confidence)
     return [given, *explanation.runners_up][:ANSWERS]
 
 
 def verdict(explanation: Explanation) -> str:
-    """Say whether the answer is right, where that is known."""
+    """Return whether the answer is right, in words, where that is known."""
     if explanation.right is None:
         return ""
     return "right" if explanation.right else f"wrong, the truth is {explanation.truth}"
 
 
 def place(explanation: Explanation) -> str:
-    """Say which question this is."""
+    """Return which question this is."""
     number = explanation.question_id
     which = "a question of yours" if number is None else f"question {number}"
     return f"{which}, scene {explanation.scene} of {explanation.split}"
 
 
 def unknown(explanation: Explanation) -> str:
-    """Say which words were not heard."""
+    """Return which words were left out."""
     words = ", ".join(f"“{word}”" for word in explanation.unknown_words)
-    return f"not heard, for it never learned them: {words}" if words else ""
+    return f"left out, for it never learned them: {words}" if words else ""
 
 
 def printable(text: str) -> str:
-    """Return a text in one line, without signs that would steer what shows it."""
+    """Return a text in one line, without characters that would control a terminal."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
@@ -180,25 +180,25 @@ def _execution(explanation: Explanation) -> Iterator[str]:
         gate = " " * (_BAR + 5)
         if line.gate is not None:
             gate = f"{line.gate:.2f} {_bar(line.gate)}"
-        who = f"{'  ' * line.depth}{line.callee}{'*' if line.named else ''}"
-        said = f"{line.asked} → {line.said}" if line.said else line.asked
+        callee = f"{'  ' * line.depth}{line.callee}{'*' if line.named else ''}"
+        exchange = f"{line.query} → {line.reply}" if line.reply else line.query
         step = f"step {line.step}" if line.depth == 0 else ""
-        yield f"  {line.numbers:>{width}}  {step:<6}  {who:<18}  {gate}  {said}"
+        yield f"  {line.numbers:>{width}}  {step:<6}  {callee:<18}  {gate}  {exchange}"
     yield f"  {'':>{width}}  * named below: its gate is at least an even share"
-    heard = explanation.caption_attention
+    attention = explanation.caption_attention
     if explanation.caption:
         words = [
-            f"{word} [{share:.2f}]" if share >= 1.5 / max(len(heard), 1) else word
-            for word, share in itertools.zip_longest(explanation.caption, heard, fillvalue=0.0)
+            f"{word} [{share:.2f}]" if share >= 1.5 / max(len(attention), 1) else word
+            for word, share in itertools.zip_longest(explanation.caption, attention, fillvalue=0.0)
             if isinstance(word, str) and isinstance(share, float)
         ]
         yield f"  caption, with how much it listened to words: {' '.join(words)}"
 
 
 def _conclusion(explanation: Explanation) -> Iterator[str]:
-    said = verdict(explanation)
-    yield f"  answer: {explanation.answer} {explanation.confidence:.2f}{said and f' ({said})'}"
-    others = ", ".join(f"{name} {chance:.2f}" for name, chance in answers(explanation)[1:])
+    right = verdict(explanation)
+    yield f"  answer: {explanation.answer} {explanation.confidence:.2f}{right and f' ({right})'}"
+    others = ", ".join(f"{name} {value:.2f}" for name, value in answers(explanation)[1:])
     yield f"  runners-up: {others or 'none'}"
     yield f"  {explanation.sentence}"
 
@@ -235,7 +235,7 @@ def as_page(shown: Sequence[ExplanationView]) -> str:
 
 
 def _card(explanation: Explanation) -> dict[str, Any]:
-    heard = explanation.caption_attention
+    attention = explanation.caption_attention
     drawn = marks(explanation)
     around = [[m.box for m in drawn[:n]].count(mark.box) for n, mark in enumerate(drawn)]
     return {
@@ -252,7 +252,7 @@ def _card(explanation: Explanation) -> dict[str, Any]:
         "lines": lines(explanation),
         "answers": answers(explanation),
         "verdict": verdict(explanation),
-        "caption": list(itertools.zip_longest(explanation.caption, heard, fillvalue=0.0)),
+        "caption": list(itertools.zip_longest(explanation.caption, attention, fillvalue=0.0)),
     }
 
 

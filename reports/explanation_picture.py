@@ -43,7 +43,7 @@ _INK, _GREY, _PALE, _PAPER = "#1b1f27", "#6b7280", "#d6dae1", "#ffffff"
 _NAMED, _UNNAMED = "#3b4cc0", "#aab2c0"  # gate bars
 _GOOD, _BAD = "#1a7f37", "#b42318"
 _BY_DEPTH = ("#ffffff", "#f0f1f4", "#e1e4ea", "#d2d6de")
-# Told apart by colour, by line and by label: readable in grey, and to all eyes.
+# Different in colour, line and label: readable in grey, and to all eyes.
 _STYLES: dict[Kind, tuple[str, Any]] = {
     "looked": ("#d1480b", "-"),
     "asked": ("#0a62b8", (0, (5, 2.2))),
@@ -82,8 +82,8 @@ def make_figure(shown: ExplanationView) -> Figure:
     centre = _draw_calls(axes, explanation, middle, top, width)
     right = _draw_right(axes, shown, _WIDTH - _MARGIN - _RIGHT, top)
     bottom = max(left, centre, right) + 18
-    for told in filter(None, (explanation, baseline)):
-        bottom = _draw_sentence(axes, told, bottom)
+    for one in filter(None, (explanation, baseline)):
+        bottom = _draw_sentence(axes, one, bottom)
     bottom += 18
     figure.set_size_inches(_WIDTH / 72, bottom / 72)
     axes.set(xlim=(0, _WIDTH), ylim=(bottom, 0))
@@ -259,25 +259,25 @@ def _draw_label(
 
 
 def _draw_caption(axes: Axes, explanation: Explanation, x: float, y: float, width: float) -> float:
-    """Write M_cap's words, each on a ground as strong as it was listened to."""
+    """Write M_cap's words, each on a ground as strong as its attention."""
     y = _heading(axes, x, y, "M_cap's caption, by attention", width) + 12
-    heard = explanation.caption_attention or [0.0] * len(explanation.caption)
+    attention = explanation.caption_attention or [0.0] * len(explanation.caption)
     at = x
-    for word, share in zip(explanation.caption, heard, strict=True):
-        said = _fitting(word, width - 10, 16)
-        wide = _width(said, 16) + 8
+    for word, share in zip(explanation.caption, attention, strict=True):
+        fitting = _fitting(word, width - 10, 16)
+        wide = _width(fitting, 16) + 8
         if at + wide > x + width:
             at, y = x, y + 27
         axes.add_patch(
             Rectangle((at, y - 17), wide, 23, facecolor="#c81e1e", alpha=0.75 * share, lw=0)
         )
-        _write(axes, at + 4, y, said, size=16, color=_PAPER if share > 0.6 else _INK)
+        _write(axes, at + 4, y, fitting, size=16, color=_PAPER if share > 0.6 else _INK)
         at += wide + 2
     return y + 22
 
 
 def _draw_calls(axes: Axes, explanation: Explanation, x: float, y: float, width: float) -> float:
-    """Write who was asked what, in order, deeper calls on a darker ground."""
+    """Write the calls in order, deeper ones on a darker ground."""
     y = _heading(axes, x, y, "calls, gates (blue: named below), scratch pad: query → reply", width)
     step = 0
     for line in lines(explanation):
@@ -293,12 +293,12 @@ def _draw_call(axes: Axes, line: TextLine, x: float, y: float, width: float) -> 
     indent = 22.0 * line.depth
     words = x + indent + 216
     room = x + width - words - 6
-    told = [t for t in (line.asked, f"→ {line.said}" if line.said else "") if t]
-    joined = " ".join(told)
-    if line.said and line.asked in ("where to look", "the region looked at", "the question"):
-        joined = f"→ {line.said}"
+    parts = [t for t in (line.query, f"→ {line.reply}" if line.reply else "") if t]
+    joined = " ".join(parts)
+    if line.reply and line.query in ("where to look", "the region looked at", "the question"):
+        joined = f"→ {line.reply}"
     fits = _width(joined, 13.5) <= room
-    texts = [joined] if fits else [row for t in told for row in _wrapped(t, room, 13.5, 2)]
+    texts = [joined] if fits else [row for t in parts for row in _wrapped(t, room, 13.5, 2)]
     high = 27.0 + 18 * (len(texts) - 1)
     ground = _BY_DEPTH[min(line.depth, len(_BY_DEPTH) - 1)]
     axes.add_patch(Rectangle((x + indent, y), width - indent, high - 2, facecolor=ground, lw=0))
@@ -310,8 +310,8 @@ def _draw_call(axes: Axes, line: TextLine, x: float, y: float, width: float) -> 
         _draw_bar(axes, line.gate, x + indent + 96, y + 6, 66, _NAMED if line.named else _UNNAMED)
         _write(axes, x + indent + 170, y + 18, f"{line.gate:.2f}", size=14, weight=weight)
     for number, text in enumerate(texts):
-        said = _fitting(text, room, 13.5)
-        _write(axes, words, y + 17.5 + 18 * number, said, size=13.5, color=_INK)
+        fitting = _fitting(text, room, 13.5)
+        _write(axes, words, y + 17.5 + 18 * number, fitting, size=13.5, color=_INK)
     return y + high
 
 
@@ -340,18 +340,18 @@ def _draw_right(axes: Axes, shown: ExplanationView, x: float, y: float) -> float
 
 
 def _draw_answers(axes: Axes, explanation: Explanation, x: float, y: float) -> float:
-    said = verdict(explanation).partition(",")[0] or "answer"
-    y = _heading(axes, x, y, f"{explanation.strategy}: {said}", _RIGHT)
-    for number, (answer, chance) in enumerate(answers(explanation)):
+    right = verdict(explanation).partition(",")[0] or "answer"
+    y = _heading(axes, x, y, f"{explanation.strategy}: {right}", _RIGHT)
+    for number, (answer, probability) in enumerate(answers(explanation)):
         true = answer == explanation.truth
         given = number == 0
         weight = "bold" if given else "normal"
         mark = " ✓" if true else " ✗" if given and explanation.right is False else ""
         colour = _GOOD if true else _BAD if mark else _INK
-        said = _fitting(answer, 104 - _width(mark, 15, weight), 15, weight)
-        _write(axes, x, y + 14, f"{said}{mark}", weight=weight, color=colour)
-        _draw_bar(axes, chance, x + 116, y + 2, 124, _NAMED if given else _UNNAMED)
-        _write(axes, x + _RIGHT, y + 14, f"{chance:.2f}", ha="right", weight=weight)
+        fitting = _fitting(answer, 104 - _width(mark, 15, weight), 15, weight)
+        _write(axes, x, y + 14, f"{fitting}{mark}", weight=weight, color=colour)
+        _draw_bar(axes, probability, x + 116, y + 2, 124, _NAMED if given else _UNNAMED)
+        _write(axes, x + _RIGHT, y + 14, f"{probability:.2f}", ha="right", weight=weight)
         y += 25
     return y + 4
 
@@ -359,12 +359,12 @@ def _draw_answers(axes: Axes, explanation: Explanation, x: float, y: float) -> f
 def _draw_sentence(axes: Axes, explanation: Explanation, y: float) -> float:
     """Write the sentence over the whole width."""
     width = _WIDTH - 2 * _MARGIN - 24
-    said = _wrapped(f"“{explanation.sentence}”", width, 17, 6)
-    high = 34 + 25 * len(said)
+    rows = _wrapped(f"“{explanation.sentence}”", width, 17, 6)
+    high = 34 + 25 * len(rows)
     axes.add_patch(Rectangle((_MARGIN, y), _WIDTH - 2 * _MARGIN, high, facecolor="#f5f6f8", lw=0))
     axes.add_patch(Rectangle((_MARGIN, y), 5, high, facecolor=_NAMED, lw=0))
-    who = _fitting(f"{explanation.strategy} says", width, 14)
-    _write(axes, _MARGIN + 20, y + 22, who, size=14, color=_GREY)
-    for number, line in enumerate(said):
+    speaker = _fitting(f"{explanation.strategy} says", width, 14)
+    _write(axes, _MARGIN + 20, y + 22, speaker, size=14, color=_GREY)
+    for number, line in enumerate(rows):
         _write(axes, _MARGIN + 20, y + 46 + 25 * number, line, size=17)
     return y + high + 12

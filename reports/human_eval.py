@@ -54,6 +54,6 @@ def _hash(text: str) -> str:
 
 
 def _inert(content: Mapping[str, Any]) -> str:
-    """Return JSON that no HTML parser can take for markup, whatever the texts say."""
+    """Return JSON that no HTML parser can take for markup, whatever the texts are."""
     text = json.dumps(content, separators=(",", ":"))  # ASCII alone, also for line separators
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

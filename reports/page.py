@@ -1,6 +1,6 @@
 """The report: a folder of results as one HTML page that needs nothing else. No torch here.
 
-`gathering` reads the folder, `sections` say what there is to see, `svg` draws it; here it becomes
+`folder` reads the results, `sections` choose what to show, `svg` draws it; here it becomes
 a page. Style and script are inside it, and its content policy lets it load nothing.
 """
 

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from timing import report
 
-from benchmarks.worlds.visual_genome.features.preparing import prepare_features
+from benchmarks.worlds.visual_genome.features.preparation import prepare_features
 from benchmarks.worlds.visual_genome.features.request import Request
 
 REGIONS, FEATURES = 36, 2048

@@ -22,7 +22,7 @@ from pmn_cl.errors import UserError
 from pmn_cl.files import write_whole
 from pmn_cl.results.folder import RESULT
 from pmn_cl.results.result import Result, read_results
-from pmn_cl.results.statistics import Interval, Paired
+from pmn_cl.results.statistics import Interval, Paired, as_plus_minus
 
 FROZEN = "FROZEN"  # beside the results: the commit at which the settings were frozen
 JUDGEMENTS = "judgements.json"  # beside the results: mean grades by judge and group of questions
@@ -157,9 +157,9 @@ def row(checked: CheckedClaim) -> list[str]:
     return [
         claim.statement,
         f"{claim.where}: {claim.paper}" if claim.paper else claim.where,
-        _spread(finding.higher),
-        _spread(finding.lower),
-        _spread(pair.difference if pair else None, "+.3f"),
+        as_plus_minus(finding.higher),
+        as_plus_minus(finding.lower),
+        as_plus_minus(pair.difference if pair else None, "+.3f"),
         str(pair.seeds) if pair else "0",
         _p(pair.p if pair else None),
         _p(finding.holm),
@@ -228,13 +228,6 @@ def _finding(finding: Finding) -> dict[str, Any]:
         **{"n": pair.seeds, "p": pair.p, "holm": finding.holm},
         "parts": [_finding(part) for part in finding.parts],
     }
-
-
-def _spread(found: Interval | None, form: str = ".3f") -> str:
-    if found is None:
-        return ""
-    half = "" if found.high is None else f" ± {found.high - found.mean:.3f}"
-    return f"{found.mean:{form}}{half}"
 
 
 def _p(value: float | None) -> str:

@@ -79,7 +79,7 @@ def explain(
     number in its name. The text is printed where no --out is given.
     """
     _check(ids, question, scene, sample, kind, out)
-    from pmn_cl.explaining.opening import open_explainer
+    from pmn_cl.explaining.opener import open_explainer
     from pmn_cl.results.selection import baseline_of, find_run, usual_run
 
     ours = find_run(folder, run) if run else usual_run(folder)

@@ -77,7 +77,7 @@ def make(
     Judges grade from 0 (very bad) to 4 (very good). With more judges than --per-question, each gets
     an equal part of the questions.
     """
-    from pmn_cl.explaining.opening import open_explainer
+    from pmn_cl.explaining.opener import open_explainer
     from pmn_cl.human_eval.preparation import (
         RoundPlan,
         make_round,

@@ -19,7 +19,7 @@ from pmn_cl.data.store import SCENES, MappedArray, Store
 from pmn_cl.errors import UserError
 
 FEATURES = "features.h5"
-SERVER, EXTRA = "server", "extra"
+EXTRA = "extra"
 _SCORED = ("train", "val", "test", "novel")
 _ALWAYS = ("train", "val", "test")  # every stream needs them
 

@@ -1,5 +1,6 @@
 """How a network comes to an answer, as data, in words and in numbers.
 
-``record`` says what an explanation is, ``sentence`` puts it into words, ``explainer`` makes it of
-a run, and ``faithfulness`` measures whether it is true.
+``records`` defines an explanation and puts it into a sentence, ``tracer`` and ``explainer`` make it
+from a run, ``interventions`` and ``measurement`` measure whether it is true; ``faithfulness`` is
+the command, and ``opener`` opens a run for commands.
 """

@@ -11,17 +11,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from benchmarks.stream import Stream
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.explaining.records.explanation import Explanation
-from pmn_cl.explaining.tracing import TASK, Tracer
+from pmn_cl.explaining.tracer import TASK, Tracer
 from pmn_cl.modules.runtime.network import ModuleNetwork
 from pmn_cl.progress import ProgressCallback
-from pmn_cl.results.folder import LEARNED, RESULT
-from pmn_cl.results.selection import find_run, kept
-from pmn_cl.runs.execute import make_strategy
-from pmn_cl.runs.learned import runnable
-from pmn_cl.strategy.base import Experience
+from pmn_cl.runs.learned import LearnedRun, PlainExperience
 from pmn_cl.tasks.captions import words_to_text
 
 _AT_ONCE = 200  # questions
@@ -30,7 +25,7 @@ _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 
 
 class Explainer:
-    """Opens a completed run with what it learned, and says how it answers questions.
+    """Opens a completed run with what it learned, and explains how it answers questions.
 
     ``run`` is a key or its unique beginning, or a strategy and a seed ("pmn 0"). The world is
     built first where it is not in the cache.
@@ -44,26 +39,10 @@ class Explainer:
         cache: Path | None = None,
         progress: ProgressCallback | None = None,
     ) -> None:
-        self.result = find_run(folder, run)
-        place = folder / self.result.key
-        if not kept(folder, self.result):
-            raise UserError(
-                f"{place}: has no folder {LEARNED!r}, expected what the run learned: move the run "
-                "away, and `pmn-bench run` makes it again and keeps it"
-            )
-        spec = runnable(place / RESULT, self.result)
-        torch.set_num_threads(spec.stream.threads)
-        stream = Stream.open(spec.stream, spec.seed, cache=cache, progress=progress)
-        self.world, self.store = stream.world, stream.store
-        if self.store.digest != self.result.data:
-            raise UserError(
-                f"{place}: learned from data {self.result.data[:12]}, but the world is now "
-                f"{self.store.digest[:12]}; use the pmn-bench that made the run"
-            )
-        experiences = stream.as_avalanche().streams
-        training = list(experiences["train"])
-        self.strategy: Any = make_strategy(spec, training)
-        self.strategy.load(place / LEARNED, training)
+        opened = LearnedRun(folder, run, cache=cache, progress=progress)
+        self.result = opened.result
+        self.strategy: Any = opened.strategy
+        self.world, self.store = opened.stream.world, opened.store
         network = getattr(self.strategy, "network", None)
         if not isinstance(network, ModuleNetwork):
             raise UserError(
@@ -71,11 +50,11 @@ class Explainer:
                 "pmn, independent, parameter_matched or another that is made of modules"
             )
         self.network = network
-        self.experiences: dict[str, Experience] = {
-            split: experience
-            for split, some in experiences.items()
-            for experience in some
-            if experience.task.name == TASK
+        self.experiences = {
+            split: opened.experience(task.task.name, split)
+            for task in opened.stream.tasks
+            if task.task.name == TASK
+            for split in task.splits
         }
         self.tracer = Tracer(network, self.store.names, self.world.relation_phrases())
 
@@ -96,13 +75,13 @@ class Explainer:
         names, found = self.store.names, []
         for done in range(0, len(rows), _AT_ONCE):
             x, _ = batches[torch.from_numpy(rows[done : done + _AT_ONCE])]
-            for place, told in enumerate(self.tracer(_free(x)), start=done):
-                answer = names["answers"].index(told["answer"])
+            for place, traced in enumerate(self.tracer(_free(x)), start=done):
+                answer = names["answers"].index(traced["answer"])
                 earned = float((scores[place] * (truths[place] == answer)).sum())
                 truth = names["answers"][int(truths[place][scores[place].argmax()])]
                 found.append(
                     self._explanation(
-                        told,
+                        traced,
                         split=split,
                         scene=int(scenes[place]),
                         question_id=int(rows[place]),
@@ -116,7 +95,7 @@ class Explainer:
         return found
 
     def ask(self, question: str, scene: int, split: str = "test") -> Explanation:
-        """Explain a question in free text; words that were never learned are not heard."""
+        """Explain a question in free text; words that were never learned are left out."""
         scenes = self.experience(split).batches.scenes
         if not 0 <= scene < len(scenes):
             raise UserError(
@@ -125,23 +104,22 @@ class Explainer:
         known = self.store.names["question words"]
         words = [word.lower() for word in _WORD.findall(question)]
         unknown = [word for word in dict.fromkeys(words) if word not in known]
-        heard = [known.index(word) for word in words if word in known]
-        if not heard:
+        numbers = [known.index(word) for word in words if word in known]
+        if not numbers:
             near = did_you_mean(unknown[0], known) if unknown else ""
             raise UserError(
                 f"{question[:80]!r}: the network knows none of its words{near}; expected a "
                 f"question such as {self._example(split)!r}"
             )
         longest = self.table(split)["question"].shape[1]
-        if len(heard) > longest:
+        if len(numbers) > longest:
             raise UserError(
-                f"a question of {len(heard)} words, expected at most {longest}: ask a shorter one"
+                f"a question of {len(numbers)} words, expected at most {longest}: ask a shorter one"
             )
-        number = torch.tensor([scene])
-        x = {**scenes.take(number), "question": torch.tensor([heard])}
-        (told,) = self.tracer(x)
+        x = {**scenes.take(torch.tensor([scene])), "question": torch.tensor([numbers])}
+        (traced,) = self.tracer(x)
         return self._explanation(
-            told, split=split, scene=scene, question=question, unknown_words=unknown
+            traced, split=split, scene=scene, question=question, unknown_words=unknown
         )
 
     def answers(self, split: str = "test") -> tuple[list[str], NDArray[np.bool_]]:
@@ -188,7 +166,7 @@ class Explainer:
         drawn = np.random.default_rng(seed).choice(fitting, count, replace=False)
         return [int(number) for number in drawn]
 
-    def experience(self, split: str) -> Experience:
+    def experience(self, split: str) -> PlainExperience:
         """Return the questions of a split."""
         if split not in self.experiences:
             raise UserError(f"no split {split!r}, expected {', '.join(self.experiences)}")
@@ -209,7 +187,7 @@ class Explainer:
         first = self.table(split)["question"].array[0]
         return f"{words_to_text(first, self.store.names['question words'])}?"
 
-    def _explanation(self, told: Mapping[str, Any], **facts: Any) -> Explanation:
+    def _explanation(self, traced: Mapping[str, Any], **facts: Any) -> Explanation:
         # Made of our own numbers by the hundred: checking each of them would take most of the time.
         usual: dict[str, Any] = {
             "question_id": None,
@@ -218,7 +196,7 @@ class Explainer:
             "right": None,
         }
         about = {"run": self.result.key, "strategy": self.result.name}
-        return Explanation.model_construct(**{**usual, **about, **facts, **told})
+        return Explanation.model_construct(**{**usual, **about, **facts, **traced})
 
 
 def _free(x: Any) -> dict[str, Any]:

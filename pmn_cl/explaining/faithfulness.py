@@ -12,7 +12,7 @@ from rich.table import Table
 
 from pmn_cl.console import show_progress
 from pmn_cl.errors import UserError
-from pmn_cl.explaining.opening import open_explainer
+from pmn_cl.explaining.opener import open_explainer
 from pmn_cl.explaining.records.faithfulness import (
     Faithfulness,
     MeasureRow,
@@ -23,7 +23,7 @@ from pmn_cl.explaining.records.faithfulness import (
 from pmn_cl.explaining.records.measures import MEASURES
 from pmn_cl.results.result import Result
 from pmn_cl.results.selection import BASELINE, PMN, completed_runs, kept
-from pmn_cl.results.statistics import Interval
+from pmn_cl.results.statistics import as_bracketed
 
 
 def faithfulness_command(
@@ -80,7 +80,7 @@ def _measured(
         if known.splits[split].questions == min(questions, most):
             return known
     explainer = open_explainer(folder, result.key, cache)
-    from pmn_cl.explaining.measuring import measure_run
+    from pmn_cl.explaining.measurement import measure_run
 
     with show_progress(result.key) as progress:
         found = measure_run(explainer, split, questions=questions, progress=progress)
@@ -99,10 +99,11 @@ def _print(
         table.add_column(f"{names[0]} - {names[1]}", justify="right")
     for line in lines:
         cells = [line.measure, "" if line.chance is None else f"{line.chance:.3f}"]
-        cells += [_shown(line.by_strategy.get(name)) for name in names]
+        known = [line.by_strategy.get(name) for name in names]
+        cells += ["-" if found is None else as_bracketed(found) for found in known]
         if len(names) > 1:
             apart = line.difference
-            cells.append("" if apart is None else _shown(apart.difference, signed=True))
+            cells.append("" if apart is None else as_bracketed(apart.difference, "+.3f"))
         table.add_row(*cells)
     console.print(table)
     seeds = sorted({record.seed for record in records})
@@ -112,15 +113,6 @@ def _print(
     )
     for name, meaning in MEASURES.items():
         console.print(f"  {name}: {meaning}", style="dim")
-
-
-def _shown(found: Interval | None, signed: bool = False) -> str:
-    if found is None:
-        return "-"
-    form = "+.3f" if signed else ".3f"
-    if found.low is None or found.high is None:
-        return f"{found.mean:{form}}"
-    return f"{found.mean:{form}} [{found.low:{form}}, {found.high:{form}}]"
 
 
 def _plain(line: MeasureRow) -> dict[str, object]:

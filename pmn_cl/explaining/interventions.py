@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pmn_cl.explaining.tracing import TASK, attended
+from pmn_cl.explaining.tracer import TASK, attended
 from pmn_cl.modules.answer import AnswerModule
 from pmn_cl.modules.importance import Importances
 from pmn_cl.modules.runtime.environment import Environment
@@ -24,7 +24,7 @@ from pmn_cl.modules.runtime.trace import Call, Trace
 class Intervention:
     """How some questions were answered, with a row for each."""
 
-    chances: NDArray[np.float32]  # (n, answers)
+    probabilities: NDArray[np.float32]  # (n, answers)
     gates: dict[str, NDArray[np.float32]]  # by callee, (n, steps)
     attended: NDArray[np.float32]  # (n, steps, N)
     asked_box: NDArray[np.float32] | None  # (n, steps, N): b of [b, r], where M_rel is called
@@ -39,7 +39,7 @@ class Intervention:
             return None if values[0] is None else np.concatenate(values)
 
         gates = {k: np.concatenate([part.gates[k] for part in parts]) for k in parts[0].gates}
-        rest = ("chances", "attended", "asked_box", "asked_relation")
+        rest = ("probabilities", "attended", "asked_box", "asked_relation")
         return cls(gates=gates, **{name: join(name) for name in rest})
 
 
@@ -56,7 +56,7 @@ def observe(network: ModuleNetwork, x: Mapping[str, Tensor]) -> Intervention:
 
     def gate_of(calls: Mapping[str, Call], callee: str) -> Tensor:
         gate = calls[callee].gate if callee in calls else None
-        return env.regions.new_zeros(len(env)) if gate is None else gate  # nobody asked
+        return env.regions.new_zeros(len(env)) if gate is None else gate  # not called
 
     def stacked(values: list[Tensor]) -> NDArray[np.float32]:
         return torch.stack(values, 1).float().cpu().numpy()
@@ -64,7 +64,7 @@ def observe(network: ModuleNetwork, x: Mapping[str, Tensor]) -> Intervention:
     asked = [calls["rel"].query for calls in by_step if "rel" in calls]
     related = len(asked) == len(by_step)
     return Intervention(
-        chances=outputs.sigmoid().cpu().numpy(),
+        probabilities=outputs.sigmoid().cpu().numpy(),
         gates={k: stacked([gate_of(calls, k) for calls in by_step]) for k in module.call_list},
         attended=stacked([attended(calls, env) for calls in by_step]),
         asked_box=stacked([query.box for query in asked]) if related else None,
@@ -73,8 +73,8 @@ def observe(network: ModuleNetwork, x: Mapping[str, Tensor]) -> Intervention:
 
 
 @torch.no_grad()
-def chances(network: ModuleNetwork, x: Mapping[str, Tensor]) -> NDArray[np.float32]:
-    """Return the chance of every answer (n, answers)."""
+def probabilities(network: ModuleNetwork, x: Mapping[str, Tensor]) -> NDArray[np.float32]:
+    """Return the probability of every answer (n, answers)."""
     network.eval()
     found: NDArray[np.float32] = network(x, TASK).sigmoid().cpu().numpy()
     return found
@@ -91,7 +91,7 @@ def without(network: ModuleNetwork, callee: str) -> Iterator[None]:
     """Shut M_vqa's gate of a callee meanwhile; its share goes to the others of its group."""
     layer = _module(network).G
     group = next(group for group in layer.groups if callee in group)
-    shares = layer.gates.kind != "sigmoid"  # whose gates know nothing of each other
+    shares = layer.gates.kind != "sigmoid"  # whose gates do not depend on each other
     hook = layer.register_forward_hook(
         lambda module, given, gates: {**gates, **shut(gates, group, callee, shares)}
     )
@@ -104,7 +104,7 @@ def without(network: ModuleNetwork, callee: str) -> Iterator[None]:
 def shut(gates: Importances, group: list[str], callee: str, shares: bool = True) -> Importances:
     """Return the gates of a group with one shut, and the others widened in proportion."""
     others = torch.stack([gates[k] for k in group if k != callee]).sum(0)
-    # Where hard gates have shut the others, there is nobody to share with.
+    # Where hard gates have shut the others, there is no other to share with.
     wider = torch.where(others > 0, (others + gates[callee]) / others, 1.0)
     return {
         k: torch.zeros_like(gates[k]) if k == callee else gates[k] * wider if shares else gates[k]

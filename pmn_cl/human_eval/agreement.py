@@ -1,7 +1,8 @@
 """How far judges agree: Krippendorff's alpha (2011, "Computing Krippendorff's Alpha-Reliability").
 
 1 is perfect agreement, 0 what chance alone would give, below 0 is worse than chance. Judges need
-not all have graded everything. Higher is better.
+not all have graded everything. Higher is better. The package krippendorff is under the GPL, needs
+Python 3.11, and fails where alpha is undefined; the tests compare with it.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Level = Literal["nominal", "ordinal", "interval"]
+Level = Literal["ordinal", "interval"]
 
 
 def krippendorff_alpha(units: Iterable[Sequence[int]], level: Level) -> float | None:
     """Return alpha = 1 - D_o / D_e; None where it is undefined, as all grades are the same.
 
     A unit is one thing that was graded, with the grades that judges gave it, in any order. What
-    only one of them graded says nothing about agreement and does not count.
+    only one of them graded does not count.
     """
     paired = [unit for unit in units if len(unit) > 1]
     values = np.unique([value for unit in paired for value in unit])
@@ -41,8 +42,6 @@ def _squared_distances(
     values: NDArray[np.int64], totals: NDArray[np.float64], level: Level
 ) -> NDArray[np.float64]:
     """Return how far apart any two values are, squared (values, values)."""
-    if level == "nominal":
-        return 1.0 - np.eye(len(values))
     if level == "interval":
         return np.subtract.outer(values, values).astype(float) ** 2
     # Ordinal: how many grades lie between two values, each end counting by half.

@@ -18,15 +18,14 @@ from pmn_cl.human_eval.numbers import keep_numbers
 from pmn_cl.human_eval.rounds import Round, read_round
 from pmn_cl.human_eval.sheets import Collected, collect
 from pmn_cl.human_eval.table import (
-    ALL,
-    PAPER,
     GradeTable,
     grades_by_judge,
     make_table,
     numbers,
     paper_note,
 )
-from pmn_cl.results.statistics import Interval
+from pmn_cl.results.paper import ALL, GRADES
+from pmn_cl.results.statistics import as_plus_minus
 
 LABELS = {
     "both right": "both right",
@@ -98,12 +97,12 @@ def print_table(key: Round, found: Collected, table: GradeTable, console: Consol
     for title in (*titles, "PMN − baseline", "paper"):
         grid.add_column(title, no_wrap=True, style="dim" if title == "paper" else None)
     for row in table.rows:
-        paper = PAPER[row.label]
+        paper = GRADES[row.label]
         grid.add_row(
             *(LABELS[row.label], f"{row.questions:,}", f"{paper.questions:,}"),
-            *(_spread(row.pmn), f"{paper.pmn:.2f}"),
-            *(_spread(row.baseline), f"{paper.baseline:.2f}"),
-            *(_spread(row.difference, "+.2f"), f"{paper.pmn - paper.baseline:+.2f}"),
+            *(as_plus_minus(row.pmn, ".2f"), f"{paper.pmn:.2f}"),
+            *(as_plus_minus(row.baseline, ".2f"), f"{paper.baseline:.2f}"),
+            *(as_plus_minus(row.difference, "+.2f"), f"{paper.pmn - paper.baseline:+.2f}"),
         )
     console.print(grid)
     console.print("\nKrippendorff's alpha (1: judges agree; 0: no more than by chance)")
@@ -150,11 +149,6 @@ def notes(key: Round, table: GradeTable) -> list[str]:
     return [*said, paper_note()]
 
 
-def _spread(found: Interval, form: str = ".2f") -> str:
-    half = "" if found.high is None else f" ± {found.high - found.mean:.2f}"
-    return f"{found.mean:{form}}{half}"
-
-
 def _alpha(value: float | None) -> str:
     return "undefined (all grades are the same)" if value is None else f"{value:.3f}"
 
@@ -168,7 +162,7 @@ def as_data(key: Round, found: Collected, table: GradeTable) -> dict[str, Any]:
         {
             **{"who": row.label, "questions": row.questions, "judgements": row.judgements},
             **{of: getattr(row, of)._asdict() for of in ("pmn", "baseline", "difference")},
-            "paper": PAPER[row.label]._asdict(),
+            "paper": GRADES[row.label]._asdict(),
         }
         for row in table.rows
     ]

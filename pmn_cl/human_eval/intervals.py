@@ -34,7 +34,7 @@ class Grade(NamedTuple):
 def mean_grade(grades: Sequence[Grade], shares: Mapping[str, float] | None = None) -> Interval:
     """Return the mean over questions and its 95% interval.
 
-    ``shares`` says how much of all questions a stratum stands for; without, questions count alike.
+    ``shares`` is how much of all questions a stratum stands for; without, questions count alike.
     The interval needs two questions in each stratum.
     """
     questions = np.array([grade.question for grade in grades])

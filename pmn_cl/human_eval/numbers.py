@@ -49,7 +49,7 @@ def read_numbers(folder: Path) -> dict[str, RoundNumbers]:
 
 
 def keep_numbers(folder: Path, split: str, digest: str, numbers: Mapping[str, float]) -> None:
-    """Keep the numbers of a round; the same ones again keep their time, and are no news."""
+    """Keep the numbers of a round; the same ones again keep their time."""
     known = read_numbers(folder)
     before = known.get(split)
     if before is None or (before.round, before.numbers) != (digest, numbers):

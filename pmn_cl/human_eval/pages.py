@@ -35,7 +35,7 @@ def page_of(key: Round, sheet: Sheet, pictures: Mapping[int, str]) -> str:
 
 
 def content_of(key: Round, sheet: Sheet, pictures: Mapping[int, str]) -> dict[str, Any]:
-    """Return what a page says. Nothing in it depends on which explanation is PMN's but the letter.
+    """Return what a page shows. Nothing in it depends on which explanation is PMN's but the letter.
 
     Pictures are there once for all questions about their scene.
     """
@@ -59,6 +59,6 @@ def content_of(key: Round, sheet: Sheet, pictures: Mapping[int, str]) -> dict[st
 
 
 def _shown(side: ShownExplanation) -> dict[str, Any]:
-    # Boxes by number: their order would tell a model that goes from box to box.
+    # Boxes by number: their order would reveal a model that goes from box to box.
     boxes = [[number, *(round(edge, 4) for edge in box)] for number, box in sorted(side.boxes)]
     return {"sentence": side.sentence, "answer": side.answer, "boxes": boxes}

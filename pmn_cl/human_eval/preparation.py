@@ -36,7 +36,7 @@ _AT_ONCE = 100  # questions explained between two reports of progress
 
 
 class Explains(Protocol):
-    """What a model must tell of itself: ``pmn_cl.explaining.explainer.Explainer`` does."""
+    """What a model must offer: ``pmn_cl.explaining.explainer.Explainer`` does."""
 
     def answers(self, split: str) -> tuple[list[str], NDArray[np.bool_]]:
         """Return the answers to all questions of a split, and whether they are right."""
@@ -95,18 +95,18 @@ def make_round(
 ) -> Round:
     """Draw the questions, have both models explain them, and share them out to the judges.
 
-    ``groups`` says of all questions who was right.
+    ``groups`` has for every question who was right.
     """
     # A stream of its own for each choice: another number of judges keeps the questions.
     drawing, sharing = (np.random.default_rng([plan.seed, stage]) for stage in (0, 1))
     rows = draw(groups, plan.questions, stratify=plan.stratify, rng=drawing)
-    total, told = 2 * len(rows), []
+    total, explained = 2 * len(rows), []
     for number, model in enumerate((pmn, baseline)):
         explanations: list[Explanation] = []
         for first in range(0, len(rows), _AT_ONCE):
             explanations += model.explain(rows[first : first + _AT_ONCE], plan.split)
             progress(number * len(rows) + len(explanations), total)
-        told.append(explanations)
+        explained.append(explanations)
     questions = [
         GradedQuestion(
             id=f"q{number:04d}",
@@ -117,7 +117,7 @@ def make_round(
             pmn=as_shown(ours),
             baseline=as_shown(theirs),
         )
-        for number, (row, ours, theirs) in enumerate(zip(rows, *told, strict=True), start=1)
+        for number, (row, ours, theirs) in enumerate(zip(rows, *explained, strict=True), start=1)
     ]
     for_each = min(plan.per_question, plan.judges)
     given = assign([q.group for q in questions], plan.judges, for_each, sharing)
@@ -146,7 +146,7 @@ def as_shown(explanation: Explanation) -> ShownExplanation:
 def named_boxes(explanation: Explanation) -> list[int]:
     """Return the boxes that the sentence names, in its order."""
     boxes: list[int] = []
-    seen: int | None = None  # the box spoken of last, which may be "it" then
+    seen: int | None = None  # the box named last, which may be "it" then
     for part in named(explanation):
         step = explanation.steps[part.step - 1]
         if part.callee == RELATION:

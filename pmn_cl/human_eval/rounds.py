@@ -46,7 +46,7 @@ class ShownExplanation(_Part):
 class GradedQuestion(_Part):
     """A question, and how each of the two models explains its answer."""
 
-    id: str  # on the pages; says nothing about the models
+    id: str  # on the pages; independent of the models
     row: int  # of the split's table
     scene: int
     text: str

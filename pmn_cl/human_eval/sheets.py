@@ -1,7 +1,7 @@
 """The files that judges save: which of them count, and why the others do not.
 
-A file carries a checksum over all that it says. It tells a file that was cut off, mixed up or
-edited by hand from one that the page wrote. It is no signature: the page is in the judge's hands,
+A file carries a checksum over its contents. It finds a file that was cut off, mixed up or
+edited by hand. It is no signature: the page is in the judge's hands,
 and who reads its source can make any file that they like, as they can click any grade.
 """
 
@@ -50,7 +50,7 @@ class Saved(_Part):
     def expected_checksum(self) -> str:
         """Return what the checksum is if nothing was changed; the page works it out alike.
 
-        Over lines of plain letters and whole numbers: JSON can say the same in many ways.
+        Over lines of plain letters and whole numbers: JSON can write the same in many ways.
         """
         lines = [self.format, self.round, str(self.judge), self.token, str(self.saved)]
         for name, given in sorted(self.marks.items()):
@@ -87,7 +87,7 @@ class Collected:
     judged: list[GradedSheet] = field(default_factory=list)
     taken: dict[int, Path] = field(default_factory=dict)  # by judge
     left_out: list[LeftOut] = field(default_factory=list)
-    again: list[LeftOut] = field(default_factory=list)  # what a file that counts says, too
+    again: list[LeftOut] = field(default_factory=list)  # the same as a file that counts
     missing: dict[int, list[str]] = field(default_factory=dict)  # of judges whose files are taken
 
 
@@ -122,7 +122,7 @@ def _judged(saved: Saved, sheet: Sheet) -> Iterator[GradedSheet]:
 
 
 def _read(path: Path) -> Saved | str:
-    """Return what a file says, or why it cannot be read."""
+    """Return a file's contents, or why it cannot be read."""
     try:
         if path.stat().st_size > _LARGEST:
             return "not a judge's file: too large"
@@ -138,7 +138,7 @@ def _read(path: Path) -> Saved | str:
 
 
 def _problem(saved: Saved, key: Round, sheets: dict[int, Sheet]) -> str:
-    """Return why a file cannot count whatever it says, or nothing."""
+    """Return why a file cannot count whatever it holds, or nothing."""
     if saved.checksum != saved.expected_checksum():
         return "edited after the page saved it: its checksum does not fit; save it again"
     if saved.round != key.digest:
@@ -172,7 +172,7 @@ def _the_one_that_counts(
             found.left_out.append(LeftOut(file.path, f"{why} ({_named(lacking)}); {advice}"))
         else:
             complete.append(file)
-    if len(complete) > 1:  # two people, or one who began anew: not for us to say
+    if len(complete) > 1:  # two people, or one who began anew: not for us to decide
         names = " and ".join(str(file.path) for file in complete)
         why = f"judge {sheet.judge} was judged in {len(complete)} browsers ({names}); give one"
         found.left_out += [LeftOut(file.path, why) for file in complete]

@@ -1,4 +1,4 @@
-"""The paper's GradeTable 5: mean grades by who was right, beside the paper's own numbers."""
+"""The paper's Table 5: mean grades by who was right, beside the paper's own numbers."""
 
 from __future__ import annotations
 
@@ -6,39 +6,21 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
-from typing import NamedTuple
 
 from pmn_cl.claims.evidence import Grades, Group
 from pmn_cl.human_eval.agreement import Level, krippendorff_alpha
 from pmn_cl.human_eval.intervals import Grade, mean_grade
 from pmn_cl.human_eval.rounds import GROUPS, Round
 from pmn_cl.human_eval.sheets import GradedSheet
+from pmn_cl.results.paper import ALL, GRADES, PublishedGrades
 from pmn_cl.results.statistics import Interval
 
-ALL = "all"
 LEVELS: tuple[Level, ...] = ("ordinal", "interval")
-
-
-class PublishedGrades(NamedTuple):
-    """A row of the paper's table."""
-
-    questions: int
-    pmn: float
-    baseline: float
-
-
-PAPER = {
-    "both right": PublishedGrades(715, 3.13, 2.86),
-    "pmn right": PublishedGrades(584, 2.78, 1.40),
-    "baseline right": PublishedGrades(162, 1.73, 2.47),
-    "both wrong": PublishedGrades(139, 1.95, 1.66),
-    ALL: PublishedGrades(1600, 2.54, 2.24),
-}
 
 
 def by_its_rows() -> PublishedGrades:
     """Return what the paper's rows average to by their counts; its last row says otherwise."""
-    rows = [PAPER[group] for group in GROUPS]
+    rows = [GRADES[group] for group in GROUPS]
     total = sum(row.questions for row in rows)
     pmn = sum(row.questions * row.pmn for row in rows) / total
     return PublishedGrades(total, pmn, sum(row.questions * row.baseline for row in rows) / total)
@@ -46,7 +28,7 @@ def by_its_rows() -> PublishedGrades:
 
 def paper_note() -> str:
     """Return what to know about the paper's numbers."""
-    rows, last = by_its_rows(), PAPER[ALL]
+    rows, last = by_its_rows(), GRADES[ALL]
     return (
         f"The paper's four rows average {rows.pmn:.2f} (PMN) and {rows.baseline:.2f} (baseline) by "
         f"their counts, while its row for all says {last.pmn:.2f} and {last.baseline:.2f}."

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.results import scores
 from pmn_cl.results.result import Result
-from pmn_cl.results.statistics import Interval, Paired, holm, interval, paired
+from pmn_cl.results.statistics import Interval, Paired, as_plus_minus, holm, interval, paired
 
 JOINT, SCRATCH = "hard_sharing_joint", "independent"
 _SINGLE = "one seed: no interval"
@@ -185,25 +185,17 @@ def _row(comparison: Comparison, line: StrategyRow) -> list[str]:
     against = []
     if comparison.reference:
         pair = line.against
-        against = ["" if pair is None else _spread(pair.difference, "+.3f"), _number(line.p)]
+        against = ["" if pair is None else as_plus_minus(pair.difference, "+.3f"), _number(line.p)]
     return [
         line.name,
         str(len(line.seeds)),
-        *(_spread(found) for found in line.tasks.values()),
-        *(_spread(line.measures[measure]) for measure in _MEASURES),
+        *(as_plus_minus(found) for found in line.tasks.values()),
+        *(as_plus_minus(line.measures[measure]) for measure in _MEASURES),
         *against,
         f"{line.parameters:,}",
         f"{line.cpu_seconds:.0f}",
         ", ".join(line.below_constant),
     ]
-
-
-def _spread(found: Interval | None, form: str = ".3f") -> str:
-    if found is None:
-        return ""
-    if found.high is None:
-        return format(found.mean, form)
-    return f"{found.mean:{form}} ± {found.high - found.mean:.3f}"
 
 
 def _number(value: float | None) -> str:

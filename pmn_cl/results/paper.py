@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 # The paper's: accuracy in % (of M_rel by object and by subject), of M_cap CIDEr; M_vqa's on the
 # validation set.
 RUNGS = {
@@ -15,3 +17,22 @@ RUNGS = {
 # What M_vqa gains over its base at so many percent of the data (Table 6).
 FRACTIONS = (1.0, 5.0, 10.0, 25.0, 50.0, 100.0)
 GAINS = (-0.0049, 0.0221, 0.0401, 0.0266, 0.0179, 0.0204)
+
+
+class PublishedGrades(NamedTuple):
+    """A row of Table 5: the mean grades of explanations, for so many questions."""
+
+    questions: int
+    pmn: float
+    baseline: float
+
+
+# Table 5, by who was right.
+ALL = "all"
+GRADES = {
+    "both right": PublishedGrades(715, 3.13, 2.86),
+    "pmn right": PublishedGrades(584, 2.78, 1.40),
+    "baseline right": PublishedGrades(162, 1.73, 2.47),
+    "both wrong": PublishedGrades(139, 1.95, 1.66),
+    ALL: PublishedGrades(1600, 2.54, 2.24),
+}

@@ -1,4 +1,4 @@
-"""Means over seeds with their intervals, and paired differences. No torch here."""
+"""Means over seeds with their intervals, how text shows them, paired differences. No torch."""
 
 from __future__ import annotations
 
@@ -54,7 +54,10 @@ def paired(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Paired | N
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Correct p-values for how many there are (Holm 1979); what has none keeps none."""
+    """Correct p-values for how many there are (Holm 1979); what has none keeps none.
+
+    Ours, as scipy has no Holm, and statsmodels is 65 MB for these lines.
+    """
     known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     corrected: list[float | None] = [None] * len(p_values)
     largest = 0.0
@@ -64,6 +67,21 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return corrected
 
 
-def interval_range(found: Interval) -> str:
-    """Return the ends of the interval of a difference, as tables show them."""
-    return "one seed" if found.low is None else f"{found.low:+.3f} to {found.high:+.3f}"
+def as_plus_minus(found: Interval | None, form: str = ".3f") -> str:
+    """Return "mean ± half of the interval"; the mean where it has none, nothing without a mean."""
+    if found is None:
+        return ""
+    unsigned = form.lstrip("+")
+    half = "" if found.high is None else f" ± {found.high - found.mean:{unsigned}}"
+    return f"{found.mean:{form}}{half}"
+
+
+def as_bracketed(found: Interval, form: str = ".3f") -> str:
+    """Return "mean [low, high]", or the mean where it has no interval."""
+    ends = "" if found.low is None else f" [{found.low:{form}}, {found.high:{form}}]"
+    return f"{found.mean:{form}}{ends}"
+
+
+def as_range(found: Interval, form: str = "+.3f") -> str:
+    """Return "low to high", or that one seed has no interval."""
+    return "one seed" if found.low is None else f"{found.low:{form}} to {found.high:{form}}"

@@ -70,14 +70,12 @@ def answer(
     One run answers as it does when it is scored. Of several, the answer with the highest mean
     probability is taken.
     """
-    from pmn_cl.data.loader import Scenes
-
     store, together = runs[0].store, len(runs) > 1
     task = _Probabilities() if together else _Asked()
-    samples, scenes = Samples.whole(store, split, task), Scenes(store, split)
+    samples = Samples.whole(store, split, task)
     given: list[NDArray[Any]] = []
     for number, some in enumerate(pieces(samples), start=1):
-        said = [run.predict(task, some, scenes) for run in runs]
+        said = [run.predict(task, some) for run in runs]
         for run, given_by in zip(runs, said, strict=True):
             if together and given_by.ndim != 2:
                 raise UserError(
@@ -94,16 +92,14 @@ def describe(
     run: LearnedRun, split: str, progress: ProgressCallback | None = None
 ) -> tuple[NDArray[Any], list[str]]:
     """Return every scene of a split that has captions, once, and the run's caption of it."""
-    from pmn_cl.data.loader import Scenes
-
     store, task = run.store, _Described()
-    every, scenes = Samples.whole(store, split, task), Scenes(store, split)
+    every = Samples.whole(store, split, task)
     _, first = np.unique(every.columns["scene"], return_index=True)
     samples = replace(every, rows=np.sort(first))
     words = store.names["caption words"]
     captions: list[str] = []
     for some in pieces(samples):
-        captions += [words_to_text(row, words) for row in run.predict(task, some, scenes)]
+        captions += [words_to_text(row, words) for row in run.predict(task, some)]
         if progress is not None:
             progress(len(captions), len(samples))
     return samples.columns["scene"], captions
@@ -156,7 +152,7 @@ def answers_command(
             "are answered together"
         )
     where = chosen_device(device)
-    opened = [LearnedRun.open(folder, name, device=where, cache=cache) for name in runs]
+    opened = [LearnedRun(folder, name, device=where, cache=cache) for name in runs]
     for run in opened:
         _check(run, opened[0], task, split)
     store = opened[0].store
@@ -192,8 +188,8 @@ def answers_command(
 
 def _check(run: LearnedRun, first: LearnedRun, task: str, split: str) -> None:
     """Refuse what a run has not learned, a split that has no samples, and runs that differ."""
-    if task not in run.places:
-        raise UserError(f"{run.result.key}: has not learned {task!r}, only {', '.join(run.places)}")
+    if task not in run.tasks:
+        raise UserError(f"{run.result.key}: has not learned {task!r}, only {', '.join(run.tasks)}")
     if run.store.digest != first.store.digest:
         raise UserError(
             f"{run.result.key}: learned from other data than {first.result.key}; only runs on the "

@@ -14,14 +14,12 @@ from benchmarks.stream import Stream
 from pmn_cl.config.names import make_world, options_of, task_class
 from pmn_cl.config.spec import RunSpec
 from pmn_cl.data.samples import Samples
-from pmn_cl.data.store import Store
 from pmn_cl.errors import UserError
 from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.folder import LEARNED, RESULT
 from pmn_cl.results.result import Result
 from pmn_cl.results.selection import find_run, kept
 from pmn_cl.runs.execute import make_strategy
-from pmn_cl.strategy.base import Strategy
 from pmn_cl.tasks.base import Task
 
 if TYPE_CHECKING:
@@ -78,64 +76,69 @@ class PlainExperience:
         return Batches(self.samples, self.scenes, self.task_label)
 
 
-@dataclass(frozen=True)
 class LearnedRun:
-    """A completed run with what it learned."""
+    """A completed run with what it learned.
 
-    result: Result
-    store: Store
-    strategy: Strategy
-    places: dict[str, int]  # of the tasks in the stream
-    calls: dict[str, tuple[str, ...]]
+    ``name`` is a key or its unique beginning, or a strategy and a seed ("pmn 0"). The world is
+    built first where it is not in the cache.
+    """
 
-    @classmethod
-    def open(
-        cls,
+    def __init__(
+        self,
         folder: Path,
         name: str,
         *,
         device: str = "cpu",
         cache: Path | None = None,
         progress: ProgressCallback | None = None,
-    ) -> LearnedRun:
-        """Find a run by its key, the beginning of it, or a strategy and a seed, and load it."""
+    ) -> None:
         import torch
 
-        from pmn_cl.data.loader import Scenes
-
-        result = find_run(folder, name)
-        place = folder / result.key
-        if not kept(folder, result):
+        self.result = find_run(folder, name)
+        place = folder / self.result.key
+        if not kept(folder, self.result):
             raise UserError(
                 f"{place}: has no folder {LEARNED!r}, expected what the run learned: move the run "
                 "away, and `pmn-bench run` makes it again and keeps it"
             )
-        spec = runnable(place / RESULT, result)
-        torch.set_num_threads(spec.stream.threads)
-        stream = Stream.open(spec.stream, spec.seed, cache=cache, progress=progress)
-        if stream.store.digest != result.data:
+        run = runnable(place / RESULT, self.result)
+        torch.set_num_threads(run.stream.threads)
+        self.stream = Stream.open(run.stream, run.seed, cache=cache, progress=progress)
+        self.store = self.stream.store
+        if self.store.digest != self.result.data:
             raise UserError(
-                f"{place}: learned from data {result.data[:12]}, but the world is now "
-                f"{stream.store.digest[:12]}; prepare it as it was then, or run the stream again"
+                f"{place}: learned from data {self.result.data[:12]}, but the world is now "
+                f"{self.store.digest[:12]}; prepare it as it was then, or run the stream again"
             )
-        scenes = Scenes(stream.store, "train")
-        experiences: list[Any] = [
-            PlainExperience(e.task, e.calls, e.splits["train"], scenes, label)
-            for label, e in enumerate(stream.tasks)
+        self._scenes: dict[str, Scenes] = {}
+        training: list[Any] = [
+            self.experience(task.task.name, "train") for task in self.stream.tasks
         ]
-        strategy = make_strategy(spec, experiences, device=device)
-        strategy.load(place / LEARNED, experiences)
-        return cls(
-            result,
-            stream.store,
-            strategy,
-            {experience.task.name: experience.task_label for experience in experiences},
-            {experience.task.name: experience.calls for experience in experiences},
-        )
+        self.strategy = make_strategy(run, training, device=device)
+        self.strategy.load(place / LEARNED, training)
 
-    def predict(self, task: Task, samples: Samples, scenes: Scenes) -> NDArray[Any]:
-        """Return the run's predictions for some samples."""
-        experience: Any = PlainExperience(
-            task, self.calls[task.name], samples, scenes, self.places[task.name]
-        )
+    @property
+    def tasks(self) -> list[str]:
+        """Return the tasks that it has learned."""
+        return [task.task.name for task in self.stream.tasks]
+
+    def scenes(self, split: str) -> Scenes:
+        """Return the scenes of a split, opened once."""
+        from pmn_cl.data.loader import Scenes
+
+        if split not in self._scenes:
+            self._scenes[split] = Scenes(self.store, split)
+        return self._scenes[split]
+
+    def experience(self, task: str, split: str) -> PlainExperience:
+        """Return a task of the stream with the samples of a split."""
+        label = self.tasks.index(task)
+        of = self.stream.tasks[label]
+        return PlainExperience(of.task, of.calls, of.splits[split], self.scenes(split), label)
+
+    def predict(self, task: Task, samples: Samples) -> NDArray[Any]:
+        """Return the predictions for some samples of a task that is like one it has learned."""
+        label = self.tasks.index(task.name)
+        calls, scenes = self.stream.tasks[label].calls, self.scenes(samples.split)
+        experience: Any = PlainExperience(task, calls, samples, scenes, label)
         return self.strategy.predict(experience)

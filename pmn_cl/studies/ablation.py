@@ -20,7 +20,7 @@ from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.ladder import tables
 from pmn_cl.results.result import Result
-from pmn_cl.results.statistics import interval_range
+from pmn_cl.results.statistics import as_range
 from pmn_cl.studies.conduct import (
     carry_through,
     conclude_study,
@@ -165,7 +165,7 @@ def rung_tables(results: Sequence[Result], split: str) -> list[Table]:
                 str(line.seeds),
                 f"{line.score.mean:.3f}",
                 "" if gain is None else f"{gain.mean:+.3f}",
-                "" if gain is None else interval_range(gain),
+                "" if gain is None else as_range(gain),
                 line.paper,
             )
         made.append(table)

@@ -23,7 +23,7 @@ from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.low_data import BASE, gains
 from pmn_cl.results.paper import FRACTIONS
 from pmn_cl.results.result import Result
-from pmn_cl.results.statistics import interval_range
+from pmn_cl.results.statistics import as_range
 from pmn_cl.strategy.training import NetworkOptions
 from pmn_cl.studies.conduct import (
     carry_through,
@@ -157,7 +157,7 @@ def gains_table(results: Sequence[Result], split: str) -> Table:
             f"{gain.fraction:g}%",
             str(gain.pair.seeds),
             f"{found.mean:+.3f}",
-            interval_range(found),
+            as_range(found),
             "-" if gain.p is None else f"{gain.p:.3f}",
             "" if gain.paper is None else f"{gain.paper:+.3f}",
         )

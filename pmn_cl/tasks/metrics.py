@@ -98,7 +98,8 @@ def mean_average_precision(scores: ArrayLike, targets: ArrayLike) -> MeanAverage
     """Mean over classes of AP = sum over k of (R_k - R_{k-1}) P_k. Higher is better.
 
     P_k and R_k are precision and recall at the k-th distinct score from the top, so that tied
-    scores enter together and no order among them is invented (scikit-learn's definition).
+    scores enter together and no order among them is invented (scikit-learn's definition; its own
+    function takes 7 times as long, and in half of all cases another last bit).
     `scores` and `targets` (0 or 1) are (n, classes). A class without a positive has no recall
     and is left out; if all are like that there is nothing to average, which is an error.
     """
@@ -133,20 +134,17 @@ def _average_precision(scores: Floats, positive: NDArray[np.bool_]) -> float:
 # --- answers of ten people ---------------------------------------------------------------
 
 
-def vqa_accuracy(prediction: str, answers: Sequence[str], *, normalise: str = "official") -> float:
+def vqa_accuracy(prediction: str, answers: Sequence[str]) -> float:
     """Mean over annotators i of min(matches among the other annotators / 3, 1). Higher is better.
 
     Antol et al. 2015; with ten annotators 0, 0.3, 0.6, 0.9, 1 for 0 to 4 or more matches.
-    `normalise="official"` does what the published evaluator does: prediction and answers lose
-    outer white space, and are normalised only where the answers differ. So `Yes` is wrong where
-    all ten wrote `yes`. `normalise="always"` normalises every time.
+    As in the published evaluator, prediction and answers lose outer white space, and are
+    normalised only where the answers differ. So `Yes` is wrong where all ten wrote `yes`.
     """
-    if normalise not in ("official", "always"):
-        raise ValueError(f"normalise must be 'official' or 'always', not {normalise!r}")
     if isinstance(answers, str) or len(answers) == 0:
         raise ValueError(f"answers must be a list with at least one answer, not {answers!r}")
     said, truths = strip_answer(prediction), [strip_answer(answer) for answer in answers]
-    if normalise == "always" or len(set(truths)) > 1:
+    if len(set(truths)) > 1:
         said, truths = normalise_answer(said), [normalise_answer(truth) for truth in truths]
     n, m = len(truths), truths.count(said)
     # m annotators see m - 1 matches among the others, the remaining n - m see all m.

@@ -6,8 +6,8 @@ from statistics import fmean
 
 from pmn_cl.results.compare import Comparison
 from pmn_cl.results.result import Result
-from pmn_cl.results.statistics import Interval
-from reports.blocks import CUT, Figure, Missing, Row, Section, Table, point, spread
+from pmn_cl.results.statistics import Interval, as_plus_minus
+from reports.blocks import CUT, Figure, Missing, Row, Section, Table, point
 from reports.folder import Gathered
 from reports.svg import PlotPanel, Series, scatter
 
@@ -28,7 +28,7 @@ def cost(found: Gathered) -> Section:
     columns = ["strategy", what, "parameters", "CPU s", "learning s", "samples seen", "peak MB"]
     data = [
         Row(
-            [found.label(line.name), spread(heights.get(line.name))]
+            [found.label(line.name), as_plus_minus(heights.get(line.name))]
             + [f"{amount:,.0f}" for amount in amounts[line.name]],
             found.number(line.name),
         )

@@ -1,4 +1,4 @@
-"""Whether explanations tell what the network did: PMN's beside its baseline's, and chance."""
+"""How faithful explanations are: PMN's beside its baseline's, and chance."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pmn_cl.explaining.records.faithfulness import Faithfulness, MeasureRow, summarise
 from pmn_cl.explaining.records.measures import MEASURES
+from pmn_cl.results.statistics import as_plus_minus
 from reports.blocks import (
     Block,
     Commands,
@@ -16,7 +17,6 @@ from reports.blocks import (
     Table,
     Text,
     number,
-    spread,
 )
 from reports.folder import BASELINE, PMN, Gathered, comparable, largest, told_apart
 
@@ -46,7 +46,7 @@ _HOW = (
     "The world knows which regions and which relation a question is about. Means over seeds with "
     "95% intervals; the difference is paired by seed. Of what is removed or masked, `changed` is "
     "the share of questions whose answer is another then, `drop` what the right answer loses of "
-    f"its chance. `{BASELINE}` has attention alone: it asks no modules, and none can be removed."
+    f"its probability. `{BASELINE}` has attention alone: it calls no modules to be removed."
 )
 
 
@@ -79,9 +79,9 @@ def _tables(found: Gathered, records: Sequence[Faithfulness], split: str) -> lis
 
 def _cells(line: MeasureRow, names: Sequence[str]) -> list[str]:
     cells = [line.measure, number(line.chance)]
-    cells += [spread(line.by_strategy.get(name)) for name in names]
+    cells += [as_plus_minus(line.by_strategy.get(name)) for name in names]
     if len(names) > 1:
         apart = line.difference
-        cells += [spread(apart.difference, "+.3f") if apart else ""]
+        cells += [as_plus_minus(apart.difference, "+.3f") if apart else ""]
         cells += [str(apart.seeds), number(apart.p)] if apart else ["", ""]
     return cells

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pmn_cl.results import scores
 from pmn_cl.results.compare import Comparison
+from pmn_cl.results.statistics import as_plus_minus
 from reports.blocks import (
     CUT,
     Block,
@@ -16,7 +17,6 @@ from reports.blocks import (
     last_values,
     number,
     point,
-    spread,
 )
 from reports.folder import Gathered, mean, mean_matrix
 from reports.svg import DotRow, PlotPanel, Series, dots, lines
@@ -56,7 +56,7 @@ def _measures(found: Gathered, comparison: Comparison) -> Figure:
             panels.append(dots(measure, description, rows, x_label=meaning, zero=True))
     data = [
         Row(
-            [found.label(line.name), *(spread(line.measures[m]) for m in _MEASURES)],
+            [found.label(line.name), *(as_plus_minus(line.measures[m]) for m in _MEASURES)],
             found.number(line.name),
         )
         for line in comparison.lines
@@ -77,7 +77,7 @@ def _per_task(found: Gathered) -> Table:
     for name, some in found.by_name.items():
         lost = [scores.forgetting_per_task(result.matrix()) for result in some]
         of_task = [mean(values[j] for values in lost) for j in range(len(found.tasks) - 1)]
-        rows.append(Row([found.label(name), *map(spread, of_task)], found.number(name)))
+        rows.append(Row([found.label(name), *map(as_plus_minus, of_task)], found.number(name)))
     return Table("Forgetting of each task (max − last)", ["strategy", *found.tasks[:-1]], rows)
 
 

@@ -1,16 +1,16 @@
-"""Which module is asked, by kind of question: the gates of modules that call others."""
+"""Which module is called, by kind of question: the gates of modules that call others."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from pmn_cl.results.result import Result
-from pmn_cl.results.statistics import Interval, interval
-from reports.blocks import Block, Figure, Missing, Row, Section, Table, spread
+from pmn_cl.results.statistics import Interval, as_plus_minus, interval
+from reports.blocks import Block, Figure, Missing, Row, Section, Table
 from reports.folder import Gathered
 from reports.svg import PlotPanel, heat, scale
 
-GATE = "gate "  # begins the names of what modules tell of their gates
+GATE = "gate "  # begins the names of what is recorded of gates
 _ALL = "all questions"
 
 
@@ -27,7 +27,7 @@ def gates(found: Gathered) -> Section:
     return Section("gates", "Which module is asked", blocks)
 
 
-_NONE = "No completed run tells how its gates were used; `pmn` does, unless it is an older result."
+_NONE = "No completed run has a record of its gates; `pmn` does, unless it is an older result."
 
 Usage = Mapping[str, Mapping[str, Interval]]  # by kind of question, by callee
 
@@ -49,7 +49,7 @@ def _usage(some: Sequence[Result], task: str) -> Usage:
 
 def _figure(found: Gathered, task: str, used: Mapping[str, Usage]) -> Figure:
     data = [
-        Row([found.label(name), kind, callee, spread(mean)], found.number(name))
+        Row([found.label(name), kind, callee, as_plus_minus(mean)], found.number(name))
         for name, usage in used.items()
         for kind, callees in usage.items()
         for callee, mean in callees.items()

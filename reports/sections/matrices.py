@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import isfinite
 
-from reports.blocks import Figure, Missing, Row, Section, Table, spread
+from pmn_cl.results.statistics import as_plus_minus
+from reports.blocks import Figure, Missing, Row, Section, Table
 from reports.folder import Gathered, mean_matrix
 from reports.svg import PlotPanel, heat, scale
 
@@ -31,7 +32,7 @@ def matrices(found: Gathered) -> Section:
         if name in found.drawn:
             panels.append(_panel(found, name, values, shares))
         for i, row in enumerate(matrix):
-            cells = [found.label(name), str(i + 1), found.tasks[i], *map(spread, row)]
+            cells = [found.label(name), str(i + 1), found.tasks[i], *map(as_plus_minus, row)]
             data.append(Row(cells, found.number(name)))
     figure = Figure(
         "Score of each task (columns) after each experience (rows), mean over seeds",

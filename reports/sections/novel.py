@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pmn_cl.results.result import Result
-from pmn_cl.results.statistics import Interval, Paired, interval, paired
-from reports.blocks import CUT, Figure, Missing, Row, Section, Table, Text, number, point, spread
+from pmn_cl.results.statistics import Interval, Paired, as_plus_minus, interval, paired
+from reports.blocks import CUT, Figure, Missing, Row, Section, Table, Text, number, point
 from reports.folder import Gathered
 from reports.sections.gates import GATE
 from reports.svg import DotRow, PlotPanel, dots
@@ -97,8 +97,18 @@ def _last(result: Result, split: str, task: str, metric: str) -> float | None:
 
 def _row(found: Gathered, name: str, task: str, both: Both) -> Row:
     difference = both.difference
-    cells = [task, both.metric, found.label(name), spread(both.test), spread(both.novel)]
-    cells += [spread(difference.difference, "+.3f"), str(difference.seeds), number(difference.p)]
+    cells = [
+        task,
+        both.metric,
+        found.label(name),
+        as_plus_minus(both.test),
+        as_plus_minus(both.novel),
+    ]
+    cells += [
+        as_plus_minus(difference.difference, "+.3f"),
+        str(difference.seeds),
+        number(difference.p),
+    ]
     return Row(cells, found.number(name))
 
 

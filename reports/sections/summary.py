@@ -11,7 +11,7 @@ from reports.folder import Gathered
 
 
 def summary(found: Gathered) -> Section:
-    """Say what the results mean, what there is of them, and what is missing."""
+    """Show what the results mean, what there is of them, and what is missing."""
     said = [found.shortened(sentence) for sentence in meaning(found.field)]
     blocks: list[Block] = [Text(said[0], lead=True)] if said else []
     blocks += [Text(sentence) for sentence in said[1:]]
@@ -43,7 +43,7 @@ def _capital(sentence: str) -> str:
 
 
 def _inventory(found: Gathered) -> str:
-    """Say what is in the folder, and what of it could not be used."""
+    """Return what is in the folder, and what of it could not be used."""
     ended = Counter(result.status for result in found.results)
     states = ", ".join(f"{count} {status}" for status, count in sorted(ended.items()))
     seeds = sorted({result.seed for result in found.results})

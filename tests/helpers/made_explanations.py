@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pmn_cl.explaining.records.explanation import CallRecord, Explanation, Said, Step
+from pmn_cl.explaining.records.explanation import CallRecord, Explanation, Message, Step
 
 BOXES = [(0.0, 0.0, 0.2, 0.2), (0.5, 0.5, 0.7, 0.7), (0.5, 0.5, 0.7, 0.72)]  # the last two overlap
 REGIONS = ["red seven", "green two", "green two"]
 
 
 def call(number: int, callee: str, step: int, gate: float | None, **said: Any) -> CallRecord:
-    given = {"depth": 0, "caller": "vqa", "query": Said(), "reply": Said(), **said}
+    given = {"depth": 0, "caller": "vqa", "query": Message(), "reply": Message(), **said}
     return CallRecord(number=number, callee=callee, step=step, gate=gate, **given)
 
 
@@ -21,10 +21,10 @@ def asking(step: int, gate: float, number: int = 2) -> CallRecord:
         "rel",
         step,
         gate,
-        query=Said(
+        query=Message(
             boxes=[0.9, 0.1, 0.0], chances={"what is left of it": 0.8, "what it is left of": 0.1}
         ),
-        reply=Said(boxes=[0.1, 0.6, 0.3]),
+        reply=Message(boxes=[0.1, 0.6, 0.3]),
     )
 
 
@@ -42,15 +42,17 @@ def relational(**changes: Any) -> Explanation:
         **{"truth": "green", "right": True, "boxes": BOXES, "regions": REGIONS},
         **{"attended": [0.19, 0.54, 0.27], "steps": [first, second]},
         "calls": [
-            call(1, "Ω", 1, 0.1, reply=Said(words="red seven (box 0) 1.00", boxes=maps["Ω"])),
+            call(1, "Ω", 1, 0.1, reply=Message(words="red seven (box 0) 1.00", boxes=maps["Ω"])),
             asking(1, 0.9),
-            call(3, "obj", 1, None, depth=1, caller="rel", query=Said(words="all regions")),
-            call(4, "att", 1, None, depth=1, caller="rel", query=Said(words="all regions")),
-            call(5, "att", 1, 0.6, reply=Said(chances={"green": 0.95, "small": 0.7, "plain": 0.2})),
-            call(6, "cap", 1, 0.1, query=Said(words="the scene"), reply=Said(words="a ring")),
+            call(3, "obj", 1, None, depth=1, caller="rel", query=Message(words="all regions")),
+            call(4, "att", 1, None, depth=1, caller="rel", query=Message(words="all regions")),
+            call(
+                5, "att", 1, 0.6, reply=Message(chances={"green": 0.95, "small": 0.7, "plain": 0.2})
+            ),
+            call(6, "cap", 1, 0.1, query=Message(words="the scene"), reply=Message(words="a ring")),
             call(7, "Ω", 2, 0.19),
             asking(2, 0.81, number=8),
-            call(9, "att", 2, 0.54, reply=Said(chances={"green": 0.9})),
+            call(9, "att", 2, 0.54, reply=Message(chances={"green": 0.9})),
         ],
         "caption": ["a", "ring", "of", "symbols"],
     }

@@ -39,10 +39,10 @@ def made(strategy: str, seed: int, level: float, lost: float = 0.0, **changes: A
         for i in range(count)
     ]
     novel = [[None if v is None else v - 0.1 for v in row] for row in matrix]
-    told = {f"gate {callee}": gate for callee, gate in _GATES.items()}
-    told |= {f"gate {callee}, yes/no": gate / 2 for callee, gate in _GATES.items()}
+    gates = {f"gate {callee}": gate for callee, gate in _GATES.items()}
+    gates |= {f"gate {callee}, yes/no": gate / 2 for callee, gate in _GATES.items()}
     seen = {task: {"accuracy": level, "yes/no": level} for task in tasks}
-    seen["vqa"] = {**seen.get("vqa", {}), **(told if strategy == "pmn" else {})}
+    seen["vqa"] = {**seen.get("vqa", {}), **(gates if strategy == "pmn" else {})}
     secondary = {split: [{}] * (count - 1) + [seen] for split in ("test", "novel")}
     epochs = [{"step": 10 * n, "loss": 1.0, "score": level * n / 3 + seed / 100} for n in (1, 2, 3)]
     variant = changes.get("variant", "")

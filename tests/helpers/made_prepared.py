@@ -1,6 +1,6 @@
 """Makes a small prepared folder by hand: the files that `pmn-bench prepare` makes of real ones.
 
-Objects are told by where a region's features are large, so that tasks can be learned a little.
+A region's object decides where its features are large, so that tasks can be learned a little.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from pmn_cl.explaining.records.explanation import (
     RELATION,
     CallRecord,
     Explanation,
-    Said,
+    Message,
     Step,
 )
 from pmn_cl.human_eval.preparation import RoundPlan, make_round, who_is_right
@@ -24,7 +24,7 @@ BOXES = [(0.1, 0.05, 0.3, 0.25), (0.5, 0.5, 0.7, 0.7), (0.7, 0.1, 0.9, 0.3)]
 
 
 class MadeModel:
-    """Answers questions as it is told; four questions to a scene."""
+    """Answers questions as it was given; four questions to a scene."""
 
     def __init__(self, name: str, right: Sequence[bool], questions: Sequence[str]) -> None:
         self.name, self.right, self.questions = name, right, questions
@@ -46,10 +46,10 @@ class MadeModel:
         if self.name == "pmn":
             looks = {ATTEND: [0.9, 0.05, 0.05], RELATION: [0.0, 0.2, 0.8]}
             gates = {ATTEND: 0.3, RELATION: 0.7}
-            asked = Said(
+            asked = Message(
                 words="left of it", boxes=looks[ATTEND], chances={"what is left of it": 0.9}
             )
-            reply = Said(boxes=looks[RELATION])
+            reply = Message(boxes=looks[RELATION])
             calls = [
                 CallRecord(
                     **{"number": 1, "depth": 0, "caller": "vqa", "callee": RELATION, "step": 1},

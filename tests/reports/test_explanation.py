@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from made_explanations import baseline, call, relational
 
-from pmn_cl.explaining.records.explanation import Explanation, Said
+from pmn_cl.explaining.records.explanation import Explanation, Message
 from reports.explanation import ExplanationView, answers, as_page, as_text, lines, marks
 
 SCENE = np.full((40, 40, 3), 200, dtype=np.uint8)
@@ -58,7 +58,7 @@ def nasty(text: str) -> Explanation:
         **{"question": text, "answer": text, "truth": text, "runners_up": [(text, 0.1)]},
         **{"regions": [text] * 3, "caption": [text, "ring"], "unknown_words": [text]},
         **{"run": text, "strategy": text},
-        calls=[call(1, "att", 1, 0.6, reply=Said(words=text, chances={text: 0.9}))],
+        calls=[call(1, "att", 1, 0.6, reply=Message(words=text, chances={text: 0.9}))],
     )
 
 
@@ -90,7 +90,7 @@ def test_calls_that_say_the_same_are_one_line() -> None:
         ("5", 0, "M_att", True),
     ]
     assert [line.numbers for line in lines(relational())][-1] == "9"
-    assert not lines(relational())[-1].named  # of the second step: the first is told
+    assert not lines(relational())[-1].named  # of the second step: the first is named
 
 
 def test_answers_begin_with_the_one_given_and_are_five_at_most() -> None:
@@ -152,7 +152,7 @@ def test_words_of_the_data_are_words_on_the_page(text: str) -> None:
 
 @pytest.mark.parametrize("text", NASTY.values(), ids=NASTY)
 def test_words_of_the_data_are_words_in_the_terminal(text: str) -> None:
-    told = as_text(nasty(text), nasty(text))
-    assert "\x1b" not in told
-    assert len(told.splitlines()) == len(as_text(nasty("x"), nasty("x")).splitlines())
-    assert "".join(c if c.isprintable() else " " for c in text) in told
+    shown = as_text(nasty(text), nasty(text))
+    assert "\x1b" not in shown
+    assert len(shown.splitlines()) == len(as_text(nasty("x"), nasty("x")).splitlines())
+    assert "".join(c if c.isprintable() else " " for c in text) in shown

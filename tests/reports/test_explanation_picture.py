@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from pmn_cl.errors import UserError
-from pmn_cl.explaining.records.explanation import Explanation, Said
+from pmn_cl.explaining.records.explanation import Explanation, Message
 from reports.explanation import ExplanationView
 from reports.explanation_picture import draw, make_figure
 
@@ -39,7 +39,7 @@ def extents(figure: Figure) -> tuple[list[Any], Any]:
 
 
 def nasty(text: str) -> Explanation:
-    said = Said(words=text, chances={text: 0.9})
+    said = Message(words=text, chances={text: 0.9})
     return relational(
         **{"question": text, "answer": text, "truth": text, "runners_up": [(text, 0.1)]},
         **{"regions": [text] * 3, "caption": [text, "ring"], "unknown_words": [text]},

@@ -1,1 +1,1 @@
-"""Explanations as plain data, and what is said and measured of them. No torch here."""
+"""Explanations as plain data, their sentences and their measures. No torch here."""

@@ -1,7 +1,7 @@
 """What an explanation is: the execution of one question as plain data. No torch here.
 
-Text, picture, page and sentence are made of an ``Explanation`` alone: whoever changes the trace
-changes all of them. Shares and chances are from 0 to 1; regions are numbered from 0.
+Text, picture, page and sentence are made from an ``Explanation`` alone. Shares and probabilities
+are from 0 to 1; regions are numbered from 0.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, use_attribute_docstrings=True)
 
 
-class Said(_Part):
+class Message(_Part):
     """A query or a reply, in words and in numbers."""
 
     words: str = ""
-    """As people say it; empty where it is a vector that has no words."""
+    """In plain words; empty where it is a vector that has none."""
     boxes: list[float] = Field(default_factory=list)
     """The share of each region, where it is about regions."""
     chances: dict[str, float] = Field(default_factory=dict)
-    """The likeliest names, the likeliest first, where it is about names."""
+    """The probabilities of the likeliest names, the likeliest first, where it is about names."""
 
 
 class CallRecord(_Part):
@@ -42,26 +42,26 @@ class CallRecord(_Part):
     caller: str
     callee: str
     step: int
-    """Of the caller, from 1; 0 for what it asks before the first."""
+    """Of the caller, from 1; 0 for calls before the first."""
     gate: float | None
     """How much the callee matters to the caller; null where there is no such choice."""
-    query: Said
-    reply: Said
+    query: Message
+    reply: Message
 
 
 class Step(_Part):
-    """One of M_vqa's steps: where it looked, and whom it listened to."""
+    """One of M_vqa's steps: where it looked, and which callees it used."""
 
     gates: dict[str, float]
     """By callee."""
     maps: dict[str, list[float]]
-    """The share of each region in the maps of Ω and M_rel; all other callees say what is there."""
+    """The share of each region in the maps of Ω and M_rel; all other callees describe regions."""
     attended: list[float]
     """The share of each region in where it looked: those maps, by their gates."""
     pad: dict[str, str]
     """The scratch pad in words, by callee, as far as its entries have any."""
     listened: list[float] = Field(default_factory=list)
-    """How much it listened to each word of the caption, where it heard one."""
+    """The attention on each word of the caption, where there was one."""
 
 
 class Explanation(_Part):
@@ -76,12 +76,12 @@ class Explanation(_Part):
     """The row of the split's vqa table; null for a question in free text."""
     question: str
     unknown_words: list[str] = Field(default_factory=list)
-    """Words of the question that the network never learned, and did not hear."""
+    """Words of the question that the network never learned; they were left out."""
     answer: str
     confidence: float
-    """The answer's chance; answers are judged each for itself, and need not sum to 1."""
+    """The answer's probability; each answer has its own, and they need not sum to 1."""
     runners_up: list[tuple[str, float]]
-    """The next likeliest answers with their chances."""
+    """The next likeliest answers with their probabilities."""
     truth: str | None = None
     right: bool | None = None
     boxes: list[Box]
@@ -94,9 +94,9 @@ class Explanation(_Part):
     calls: list[CallRecord]
     """All of them, in the order of asking."""
     caption: list[str] = Field(default_factory=list)
-    """The words that M_cap told M_vqa."""
+    """The words that M_vqa received from M_cap."""
 
-    @computed_field(description="What the trace says, in one sentence.")  # type: ignore[prop-decorator]
+    @computed_field(description="The trace in one sentence.")  # type: ignore[prop-decorator]
     @property
     def sentence(self) -> str:
         """Return the trace in one sentence: it names only what mattered, with the numbers."""
@@ -106,6 +106,6 @@ class Explanation(_Part):
 
     @property
     def caption_attention(self) -> list[float]:
-        """Return how much each word was listened to, in the step that listened most to M_cap."""
-        heard = [step for step in self.steps if step.listened]
-        return max(heard, key=lambda s: s.gates.get(CAPTION, 0.0)).listened if heard else []
+        """Return the attention on each word, in the step with the widest gate for M_cap."""
+        some = [step for step in self.steps if step.listened]
+        return max(some, key=lambda s: s.gates.get(CAPTION, 0.0)).listened if some else []

@@ -103,12 +103,12 @@ def summarise(records: Sequence[Faithfulness], split: str) -> list[MeasureRow]:
         for strategy, seed, some in measured:
             if measure in some.values:
                 by_seed[strategy][seed] = some.values[measure]
-        chances = [some.chance[measure] for _, _, some in measured if measure in some.chance]
+        by_chance = [some.chance[measure] for _, _, some in measured if measure in some.chance]
         known = {name: interval(list(found.values())) for name, found in by_seed.items() if found}
         lines.append(
             MeasureRow(
                 measure,
-                sum(chances) / len(chances) if chances else None,
+                sum(by_chance) / len(by_chance) if by_chance else None,
                 known,
                 _difference(by_seed, strategies),
             )

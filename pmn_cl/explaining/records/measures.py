@@ -1,4 +1,4 @@
-"""How faithful explanations are: every measure, what it means and what chance comes to. No torch.
+"""How faithful explanations are: every measure, what it means and its value by chance. No torch.
 
 A network is asked questions of which the world knows the regions and the relation that they are
 about. All measures are means over questions; arrays have a row for each, and a column for each
@@ -6,10 +6,10 @@ region, padding included (which gets no attention).
 
 Attention is that of M_vqa's steps, averaged: the maps of Ω and M_rel, by their gates. Gates and
 queries are those of the step in which the gate is widest, as the sentence has them. The module that
-an explanation names is, of those that say where to look and of the others each, the one with the
+an explanation names is, of those that give where to look and of the others each, the one with the
 widest gate. To remove a module, its gate is shut and its share goes to the others of its group; to
 mask regions, the whole network, captions included, is asked again without them. "changed" is the
-share of questions whose answer is another then, "drop" the loss of the right answer's chance.
+share of questions whose answer is another then, "drop" the loss of the right answer's probability.
 """
 
 from __future__ import annotations

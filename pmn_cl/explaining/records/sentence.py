@@ -1,8 +1,8 @@
 """An explanation as one sentence, by rules alone. No torch here.
 
 The rule: a callee is named where its gate mattered, that is where the gate, in the step in which
-it is widest, is at least an even share of its group (Ω and M_rel say where to look, all others
-what is there). What is said of it are the words and numbers of that step. Where a group has one
+it is widest, is at least an even share of its group (Ω and M_rel give where to look, all others
+what is there). Its words and numbers are those of that step. Where a group has one
 member there was no choice: Ω is named at each step, without a gate, and Δ not at all.
 """
 
@@ -20,9 +20,9 @@ _MAPS = (ATTEND, RELATION)
 MATTERS = 1.0  # a gate, in even shares of its group
 MOSTLY = 0.5  # of the attention: less is looking around
 SAME_THING = 0.5  # overlap of two boxes, of what they cover together
-SURE = 0.5  # chance of what is told as a fact
-LISTENED = 0.15  # share of a caption's word that is told, beside the loudest
-_TOLD = 3  # attributes, words
+SURE = 0.5  # probability of what is stated as a fact
+LISTENED = 0.15  # attention on a caption's word that is named, beside the largest
+_NAMED = 3  # attributes, words
 
 
 class Named(NamedTuple):
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Return it as a sentence says it."""
+        """Return it as a sentence has it."""
         numbers = f"box{'es' if self.boxes[1:] else ''} {' + '.join(map(str, self.boxes))}"
         name = f"the {self.name}" if self.name else "a region"
         return f"{name} ({numbers}, {self.share:.2f})"
@@ -68,8 +68,8 @@ def named(explanation: Explanation) -> list[Named]:
 def groups(step: Step) -> list[list[str]]:
     """Return the callees between which gates choose: those that give maps, and the others."""
     maps = [k for k in step.gates if k in _MAPS]
-    told = [k for k in step.gates if k not in _MAPS]
-    return [group for group in (maps, told) if group]
+    others = [k for k in step.gates if k not in _MAPS]
+    return [group for group in (maps, others) if group]
 
 
 def call_of(explanation: Explanation, callee: str, step: int) -> CallRecord | None:
@@ -100,27 +100,27 @@ def overlap(one: Box, other: Box) -> float:
 def sentence_of(explanation: Explanation) -> str:
     """Return what mattered, in the order of the steps, and the answer."""
     parts: list[str] = []
-    seen: int | None = None  # the box spoken of last
+    seen: int | None = None  # the box named last
     for part in named(explanation):
         step = explanation.steps[part.step - 1]
         if part.callee in _MAPS:
             before = seen
-            told, seen = _looked(explanation, part, step)
+            clause, seen = _looked(explanation, part, step)
             if not part.chosen and seen == before:  # it went on looking there
                 continue
         elif part.callee in ("cnt", CAPTION):
-            told = _heard(explanation, part)
+            clause = _received(explanation, part)
         else:
             place = place_of(explanation, step.attended)
             of = "it" if place.boxes[0] == seen else place.words
-            told, seen = _saw(explanation, part, of), place.boxes[0]
-        parts.append(told)
+            clause, seen = _saw(explanation, part, of), place.boxes[0]
+        parts.append(clause)
     answer = f"so the answer is {explanation.answer} ({explanation.confidence:.2f})"
     if explanation.runners_up:
-        second, chance = explanation.runners_up[0]
-        answer += f", before {second} ({chance:.2f})"
-    said = "; ".join([*parts, answer])
-    return f"{said[:1].upper()}{said[1:]}."
+        second, probability = explanation.runners_up[0]
+        answer += f", before {second} ({probability:.2f})"
+    text = "; ".join([*parts, answer])
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _gate(part: Named) -> str:
@@ -137,39 +137,39 @@ def _looked(explanation: Explanation, part: Named, step: Step) -> tuple[str, int
     asked = ""
     call = call_of(explanation, RELATION, part.step)
     if call is not None and call.query.boxes and call.query.chances:
-        phrase, chance = next(iter(call.query.chances.items()))
+        phrase, probability = next(iter(call.query.chances.items()))
         given = place_of(explanation, call.query.boxes)
-        asked = f" about {given.words}: “{phrase}?” ({chance:.2f})"
+        asked = f" about {given.words}: “{phrase}?” ({probability:.2f})"
     shown = f"was {'' if clear else 'vaguely '}shown {found.words}"
     return f"I asked M_rel{asked}, and {shown}{_gate(part)}", found.boxes[0]
 
 
 def _saw(explanation: Explanation, part: Named, of: str) -> str:
-    """Return what a callee said of the region looked at."""
+    """Return what a callee replied about the region looked at."""
     if part.callee == RESIDUAL:
         return f"I took in more of {of} by myself (Δ){_gate(part)}"
     call = call_of(explanation, part.callee, part.step)
-    chances = list(call.reply.chances.items()) if call is not None else []
-    if not chances:
+    names = list(call.reply.chances.items()) if call is not None else []
+    if not names:
         return f"I asked M_{part.callee} about {of}{_gate(part)}"
-    sure = [item for item in chances[:_TOLD] if item[1] >= SURE]
-    said = ", ".join(f"{name} ({chance:.2f})" for name, chance in sure or chances[:1])
-    told = f"told me that {of} is" if sure else f"was not sure what {of} is, most of all"
-    return f"M_{part.callee} {told} {said}{_gate(part)}"
+    sure = [item for item in names[:_NAMED] if item[1] >= SURE]
+    reply = ", ".join(f"{name} ({probability:.2f})" for name, probability in sure or names[:1])
+    how = f"told me that {of} is" if sure else f"was not sure what {of} is, most of all"
+    return f"M_{part.callee} {how} {reply}{_gate(part)}"
 
 
-def _heard(explanation: Explanation, part: Named) -> str:
-    """Return what a callee said of the whole scene."""
+def _received(explanation: Explanation, part: Named) -> str:
+    """Return what a callee replied about the whole scene."""
     call = call_of(explanation, part.callee, part.step)
     if part.callee == "cnt":
         if call is None or not call.reply.chances:
             return f"I had M_cnt count{_gate(part)}"
-        count, chance = next(iter(call.reply.chances.items()))
-        return f"I had M_cnt count, which found {count} ({chance:.2f}){_gate(part)}"
+        count, probability = next(iter(call.reply.chances.items()))
+        return f"I had M_cnt count, which found {count} ({probability:.2f}){_gate(part)}"
     listened = explanation.steps[part.step - 1].listened
     words = sorted(zip(listened, explanation.caption, strict=False), key=lambda item: -item[0])
-    loud = [item for item in words[:_TOLD] if item[0] >= LISTENED] or words[:1]
-    said = ", ".join(f"“{word}” ({share:.2f})" for share, word in loud)
+    most = [item for item in words[:_NAMED] if item[0] >= LISTENED] or words[:1]
+    named_words = ", ".join(f"“{word}” ({share:.2f})" for share, word in most)
     caption = " ".join(explanation.caption)
-    heard = f" and listened to {said}" if said else ""
-    return f"I had M_cap describe the scene, “{caption}”,{heard}{_gate(part)}"
+    listened_to = f" and listened to {named_words}" if named_words else ""
+    return f"I had M_cap describe the scene, “{caption}”,{listened_to}{_gate(part)}"

@@ -108,9 +108,9 @@ def test_faithfulness_is_measured_kept_and_told(measured: tuple[Path, Result], c
         assert record is not None
         assert record.splits["test"].values["pointing"] == by_name[record.strategy]
     assert list(lines["asked box"]["strategies"]) == ["pmn"]
-    told = invoke("faithfulness", folder, "--cache", cache, "--questions", 60)
-    assert "60 questions, seeds 0" in told.stdout
-    assert f"{by_name['pmn']:.3f}" in told.stdout
+    printed = invoke("faithfulness", folder, "--cache", cache, "--questions", 60)
+    assert "60 questions, seeds 0" in printed.stdout
+    assert f"{by_name['pmn']:.3f}" in printed.stdout
 
 
 def test_what_is_measured_is_not_measured_again(measured: tuple[Path, Result]) -> None:

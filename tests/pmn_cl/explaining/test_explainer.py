@@ -60,13 +60,13 @@ def test_gates_are_those_that_the_network_had(opened: Opened) -> None:
             assert list(step.gates) == ["Ω", "rel", "obj", "att", "Δ", "cnt", "cap"]
             for callee, gate in step.gates.items():
                 assert gate == pytest.approx(float(gates[callee][row]), abs=1e-5)
-            told = sum(step.gates[k] * np.array(step.maps[k]) for k in ("Ω", "rel"))
-            assert step.attended == pytest.approx(told, abs=1e-5)
+            looked = sum(step.gates[k] * np.array(step.maps[k]) for k in ("Ω", "rel"))
+            assert step.attended == pytest.approx(looked, abs=1e-5)
             assert sum(step.attended) == pytest.approx(1, abs=1e-5)
         assert found.attended == found.steps[-1].attended
         assert found.confidence == pytest.approx(float(outputs[row].max()), abs=1e-5)
-        chances = [found.confidence, *(chance for _, chance in found.runners_up)]
-        assert chances == sorted(chances, reverse=True)
+        values = [found.confidence, *(value for _, value in found.runners_up)]
+        assert values == sorted(values, reverse=True)
 
 
 def test_calls_are_numbered_in_their_order_and_nested(opened: Opened) -> None:
@@ -105,7 +105,7 @@ def test_a_question_of_ones_own_with_unknown_words(opened: Opened) -> None:
     assert found.unknown_words == ["big", "b", "please"]
     assert found.question == "How many BIG <b>symbols</b> are there, please?"
     assert (found.truth, found.right, found.question_id) == (None, None, None)
-    # What is not heard changes nothing.
+    # Words left out change nothing.
     plain = explainer.ask("how many symbols are there", 4)
     assert (plain.answer, plain.attended) == (found.answer, found.attended)
 

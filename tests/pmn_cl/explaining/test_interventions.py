@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pmn_cl.explaining.explainer import Explainer
-from pmn_cl.explaining.interventions import chances, masked, observe, shut, without
+from pmn_cl.explaining.interventions import masked, observe, probabilities, shut, without
 from pmn_cl.modules.answer import AnswerModule
 from pmn_cl.modules.runtime.network import ModuleNetwork
 
@@ -67,20 +67,20 @@ def test_removal_is_what_a_softmax_does_whose_score_is_hopeless(
     module = network["vqa"]
     assert isinstance(module, AnswerModule)
     layer = module.G
-    before = chances(network, x)
+    before = probabilities(network, x)
     with without(network, callee):
-        removed = chances(network, x)
+        removed = probabilities(network, x)
     place = [k for group in layer.groups for k in group].index(callee)
     kept = {name: value.clone() for name, value in layer.state_dict().items()}
     try:
         with torch.no_grad():
             layer.scores.weight[place] = 0
             layer.scores.bias[place] = -1e4
-        expected = chances(network, x)
+        expected = probabilities(network, x)
     finally:
         layer.load_state_dict(kept)
     assert removed == pytest.approx(expected, abs=1e-5)
-    assert chances(network, x) == pytest.approx(before)  # it comes back
+    assert probabilities(network, x) == pytest.approx(before)  # it comes back
     assert abs(removed - before).max() > 0.001
 
 
@@ -92,19 +92,19 @@ def test_masked_regions_are_as_if_they_had_never_been_there(
     there = int(x["mask"].sum())
     hidden = np.zeros(x["mask"].shape, dtype=bool)
     hidden[0, [0, 3]] = True
-    found = chances(network, masked(x, hidden))
+    found = probabilities(network, masked(x, hidden))
     left = [region for region in range(there) if region not in (0, 3)]
     fewer = {name: x[name][:, left] for name in ("regions", "boxes", "mask")}
-    expected = chances(network, {**fewer, "question": x["question"]})
+    expected = probabilities(network, {**fewer, "question": x["question"]})
     assert found == pytest.approx(expected, abs=1e-5)
-    assert abs(found - chances(network, x)).max() > 0.001
+    assert abs(found - probabilities(network, x)).max() > 0.001
 
 
 def test_what_is_observed_is_what_is_explained(opened: Opened) -> None:
     explainer = opened("pmn")
     seen = observe(explainer.network, batch(explainer, 5))
     for row, found in enumerate(explainer.explain(range(5))):
-        assert seen.chances[row].max() == pytest.approx(found.confidence, abs=1e-5)
+        assert seen.probabilities[row].max() == pytest.approx(found.confidence, abs=1e-5)
         count = len(found.boxes)
         for number, step in enumerate(found.steps):
             assert seen.attended[row, number, :count] == pytest.approx(step.attended, abs=1e-5)

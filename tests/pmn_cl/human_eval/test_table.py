@@ -12,8 +12,6 @@ from made_rounds import made_round, opinion, saved_by
 from pmn_cl.human_eval.rounds import GROUPS, Round
 from pmn_cl.human_eval.sheets import GradedSheet, collect
 from pmn_cl.human_eval.table import (
-    ALL,
-    PAPER,
     alphas,
     by_its_rows,
     grades_by_judge,
@@ -21,6 +19,7 @@ from pmn_cl.human_eval.table import (
     numbers,
     paper_note,
 )
+from pmn_cl.results.paper import ALL, GRADES
 
 
 def judged(key: Round, folder: Path) -> list[GradedSheet]:
@@ -126,7 +125,7 @@ def test_the_numbers_by_name(tmp_path: Path) -> None:
 
 def test_the_papers_rows_do_not_average_to_its_last_row() -> None:
     # (715 · 3.13 + 584 · 2.78 + 162 · 1.73 + 139 · 1.95) / 1600 and the same for the baseline.
-    assert PAPER[ALL].questions == 715 + 584 + 162 + 139
+    assert GRADES[ALL].questions == 715 + 584 + 162 + 139
     pmn = (2237.95 + 1623.52 + 280.26 + 271.05) / 1600
     baseline = (2044.90 + 817.60 + 400.14 + 230.74) / 1600
     assert by_its_rows() == pytest.approx((1600, pmn, baseline))

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pmn_cl.results.statistics import holm, interval, paired
+from pmn_cl.results.statistics import (
+    Interval,
+    as_bracketed,
+    as_plus_minus,
+    as_range,
+    holm,
+    interval,
+    paired,
+)
 
 
 def test_the_interval_by_hand() -> None:
@@ -33,6 +41,18 @@ def test_pairs_are_of_the_same_seed() -> None:
     assert found.difference.mean == pytest.approx((0.4 + 0.1 + 0.05) / 3)
     assert found.p == pytest.approx(stats.ttest_rel([0.5, 0.7, 0.9], [0.1, 0.6, 0.85]).pvalue)
     assert paired({0: 1.0}, {1: 1.0}) is None
+
+
+def test_intervals_as_text() -> None:
+    found, alone = Interval(0.25, 0.125, 0.375), Interval(0.5, None, None)
+    assert as_plus_minus(found) == "0.250 ± 0.125"
+    assert as_plus_minus(found, "+.2f") == "+0.25 ± 0.12"  # half of an interval has no sign
+    assert as_bracketed(found) == "0.250 [0.125, 0.375]"
+    assert as_bracketed(found, "+.1f") == "+0.2 [+0.1, +0.4]"
+    assert as_range(found) == "+0.125 to +0.375"
+    assert (as_plus_minus(alone), as_bracketed(alone)) == ("0.500", "0.500")
+    assert as_range(alone) == "one seed"
+    assert as_plus_minus(None) == ""
 
 
 def test_holms_correction_by_hand() -> None:

@@ -36,7 +36,7 @@ from benchmarks.worlds.visual_genome.annotations.glove import add_vectors, check
 from benchmarks.worlds.visual_genome.annotations.json_lists import records
 from benchmarks.worlds.visual_genome.annotations.records import image_of
 from benchmarks.worlds.visual_genome.annotations.scenes import PreparedScenes
-from benchmarks.worlds.visual_genome.annotations.splitting import (
+from benchmarks.worlds.visual_genome.annotations.splits import (
     SPLITS,
     TEST,
     split_by_standing,

@@ -1,6 +1,8 @@
 """The records of a list in a JSON file, one at a time: published files are larger than memory.
 
 The list is the whole file, as in Visual Genome's, or a member of an object, as in COCO's and VQA's.
+Ours and not ijson: that takes 1.5 times as long, yields nothing where the file has another shape,
+refuses byte order marks and long integers, and runs out of memory on 100,000 open brackets.
 """
 
 from __future__ import annotations

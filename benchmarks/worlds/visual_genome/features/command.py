@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks.worlds.visual_genome.features.preparing import prepare_features
+from benchmarks.worlds.visual_genome.features.preparation import prepare_features
 from benchmarks.worlds.visual_genome.features.request import Request
 from pmn_cl.console import show_progress
 

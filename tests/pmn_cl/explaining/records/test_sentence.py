@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_explanations import BOXES, asking, baseline, call, relational
 
-from pmn_cl.explaining.records.explanation import Explanation, Said, Step
+from pmn_cl.explaining.records.explanation import Explanation, Message, Step
 from pmn_cl.explaining.records.sentence import named, overlap, place_of
 
 CALLEES = ("Ω", "rel", "obj", "att", "Δ", "cnt", "cap")
@@ -38,9 +38,9 @@ def test_a_relational_question_in_one_sentence() -> None:
 
 
 def test_another_query_is_told_as_it_is() -> None:
-    query = Said(boxes=[0.0, 1.0, 0.0], chances={"what it is above": 0.5})
-    told = asking(1, 0.9).model_copy(update={"query": query})
-    calls = [told if (c.callee, c.step) == ("rel", 1) else c for c in relational().calls]
+    query = Message(boxes=[0.0, 1.0, 0.0], chances={"what it is above": 0.5})
+    asked = asking(1, 0.9).model_copy(update={"query": query})
+    calls = [asked if (c.callee, c.step) == ("rel", 1) else c for c in relational().calls]
     changed = relational(calls=calls).sentence
     assert "about the green two (boxes 1 + 2, 1.00): “what it is above?” (0.50)" in changed
     assert "what is left of it" not in changed
@@ -48,7 +48,7 @@ def test_another_query_is_told_as_it_is() -> None:
 
 def test_what_a_callee_hardly_believes_is_not_told_as_a_fact() -> None:
     calls = [
-        call(5, "att", 1, 0.6, reply=Said(chances={"small": 0.01}))
+        call(5, "att", 1, 0.6, reply=Message(chances={"small": 0.01}))
         if (c.callee, c.step, c.depth) == ("att", 1, 0)
         else c
         for c in relational().calls
@@ -66,24 +66,24 @@ def test_a_callee_whose_gate_shuts_is_no_longer_named() -> None:
 
 
 def test_a_callee_whose_gate_opens_is_named_with_its_words() -> None:
-    counted = call(10, "cnt", 2, 0.7, reply=Said(chances={"3": 0.6, "2": 0.3}))
+    counted = call(10, "cnt", 2, 0.7, reply=Message(chances={"3": 0.6, "2": 0.3}))
     with_count = relational(calls=[*relational().calls, counted])
     opened = with_step(with_count, 2, gates={**with_count.steps[1].gates, "cnt": 0.7})
     assert "I had M_cnt count, which found 3 (0.60) [gate 0.70]" in opened.sentence
     assert "M_cnt" not in with_count.sentence
 
 
-def test_the_caption_is_told_with_the_words_that_were_listened_to() -> None:
-    heard = with_step(with_gates(relational(), att=0.0, cap=0.8), 2, listened=[0.1, 0.7, 0.0, 0.2])
-    step = heard.steps[1]
-    heard = with_step(heard, 2, gates={**step.gates, "cap": 0.85})
+def test_the_caption_is_given_with_the_words_that_were_listened_to() -> None:
+    found = with_step(with_gates(relational(), att=0.0, cap=0.8), 2, listened=[0.1, 0.7, 0.0, 0.2])
+    step = found.steps[1]
+    found = with_step(found, 2, gates={**step.gates, "cap": 0.85})
     assert (
         "I had M_cap describe the scene, “a ring of symbols”, and listened to “ring” (0.70), "
         "“symbols” (0.20) [gate 0.85]"
-    ) in heard.sentence
+    ) in found.sentence
 
 
-def test_attention_that_is_spread_is_not_told_as_a_look_at_one_thing() -> None:
+def test_attention_that_is_spread_is_not_given_as_a_look_at_one_thing() -> None:
     spread = with_gates(relational(), rel=0.1, Ω=0.9)
     for number in (1, 2):
         maps = {"Ω": [0.4, 0.3, 0.3], "rel": [0.1, 0.6, 0.3]}

@@ -31,10 +31,14 @@ from benchmarks.worlds.visual_genome.annotations.genome.leakage import (
     held_out_files,
     read_held_out,
 )
+from benchmarks.worlds.visual_genome.annotations.genome.matches import (
+    Grouped,
+    match_relations,
+    owners,
+)
 from benchmarks.worlds.visual_genome.annotations.genome.parts import Made, Say, Watch, prepare_part
 from benchmarks.worlds.visual_genome.annotations.genome.tables import Labelled, make_tables
 from benchmarks.worlds.visual_genome.annotations.genome.vocabularies import Classes
-from benchmarks.worlds.visual_genome.annotations.matching import Grouped, match_relations, owners
 from benchmarks.worlds.visual_genome.annotations.scenes import PreparedScenes
 from benchmarks.worlds.visual_genome.annotations.tally import Summary
 from pmn_cl.data.store import Store

@@ -16,10 +16,10 @@ from benchmarks.worlds.visual_genome.annotations.genome.files import (
     Ints,
     Relations,
 )
+from benchmarks.worlds.visual_genome.annotations.genome.matches import DIRECTIONS, Matched
 from benchmarks.worlds.visual_genome.annotations.genome.parts import Made, Table
 from benchmarks.worlds.visual_genome.annotations.genome.vocabularies import Classes
-from benchmarks.worlds.visual_genome.annotations.matching import DIRECTIONS, Matched
-from benchmarks.worlds.visual_genome.annotations.splitting import (
+from benchmarks.worlds.visual_genome.annotations.splits import (
     SPLITS,
     TRAIN,
     split_by_standing,

@@ -34,7 +34,7 @@ from benchmarks.worlds.visual_genome.annotations.genome.synthetic import SceneFa
 from benchmarks.worlds.visual_genome.annotations.genome.vocabularies import PADDING, UNKNOWN, Words
 from benchmarks.worlds.visual_genome.annotations.glove import add_vectors, check_vectors
 from benchmarks.worlds.visual_genome.annotations.scenes import PreparedScenes
-from benchmarks.worlds.visual_genome.annotations.splitting import (
+from benchmarks.worlds.visual_genome.annotations.splits import (
     SPLITS,
     TEST,
     split_by_standing,

@@ -13,7 +13,7 @@ import h5py
 import numpy as np
 import pytest
 
-from benchmarks.worlds.visual_genome.features.preparing import prepare_features
+from benchmarks.worlds.visual_genome.features.preparation import prepare_features
 from benchmarks.worlds.visual_genome.features.request import Request
 from pmn_cl.data.store import Store
 from pmn_cl.progress import ProgressCallback

@@ -1,4 +1,4 @@
-"""What is told of a network in which everything matters, against what its layers heard."""
+"""What is traced in a network in which everything matters, against what its layers received."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pmn_cl.errors import UserError
-from pmn_cl.explaining.tracing import Tracer
+from pmn_cl.explaining.tracer import Tracer
 from pmn_cl.modules.answer import AnswerModule
 from pmn_cl.modules.caption import END, PROBABILITIES, CaptionModule
 from pmn_cl.modules.runtime.arithmetic import weighted_sum
@@ -34,18 +34,18 @@ def ending(lively: Lively) -> Lively:
 
 def test_listening_to_the_caption_is_what_the_receiver_heard(ending: Lively) -> None:
     network, x = ending
-    module, heard = network["vqa"], []
+    module, received = network["vqa"], []
     assert isinstance(module, AnswerModule)
-    hook = module.R["cap"].register_forward_pre_hook(lambda layer, given: heard.append(given[0]))
+    hook = module.R["cap"].register_forward_pre_hook(lambda layer, given: received.append(given[0]))
     try:
-        told = tracer_of(network)(x)
+        traced = tracer_of(network)(x)
     finally:
         hook.remove()
     with torch.no_grad():
         sentences = module.callees["cap"](PROBABILITIES, network.environment(x, "vqa"))
         words = sentences @ module.words.weight  # (B, 16, word)
-    for row, one in enumerate(told):
-        for step, expected in zip(one["steps"], heard, strict=True):
+    for row, one in enumerate(traced):
+        for step, expected in zip(one["steps"], received, strict=True):
             shares, length = torch.zeros(1, words.shape[1]), len(one["caption"])
             shares[0, :length] = torch.tensor(step.listened)
             if length < words.shape[1]:  # what is left went to the end mark

@@ -1,6 +1,6 @@
-"""From the trace of a batch of questions to plain data: what was asked and said, in words.
+"""From the trace of a batch of questions to plain data: queries and replies, in words.
 
-The words are the network's own: M_obj and M_att say what a region is, not the truth.
+The words are the network's own: a region is what M_obj and M_att take it for, not the truth.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from pmn_cl.errors import UserError
-from pmn_cl.explaining.records.explanation import CAPTION, RELATION, CallRecord, Said, Step
+from pmn_cl.explaining.records.explanation import CAPTION, RELATION, CallRecord, Message, Step
 from pmn_cl.modules.answer import AnswerModule
 from pmn_cl.modules.caption import END
 from pmn_cl.modules.compositional import ATTEND, RESIDUAL
@@ -28,13 +28,13 @@ from pmn_cl.modules.terminal import ObjectModule, TerminalModule
 TASK = "vqa"
 _MAPS = (ATTEND, RELATION)
 _BACKGROUND = "background"
-_TOLD = 5  # names of each reply, runners-up
+_NAMED = 5  # names of each reply, runners-up
 
-Row = Callable[[int], Said]  # what was said of a sample of the batch
+Row = Callable[[int], Message]  # of a sample of the batch
 
 
 class Tracer:
-    """Lets a network answer questions, and tells how it did."""
+    """Lets a network answer questions, and records how it did."""
 
     def __init__(
         self,
@@ -50,8 +50,8 @@ class Tracer:
             )
         self.network, self.module, self.names = network, module, names
         self._modules = _reachable(module)
-        said = phrases or {}
-        relations = [said.get(name, name) for name in names.get("relations", [])]
+        phrase_of = phrases or {}
+        relations = [phrase_of.get(name, name) for name in names.get("relations", [])]
         # "subject" is sought: what is left of it; "object": what it is left of.
         self._relations = [
             f"what is {name} it" if direction == "subject" else f"what it is {name}"
@@ -61,7 +61,7 @@ class Tracer:
 
     @torch.no_grad()
     def __call__(self, x: Mapping[str, Tensor]) -> list[dict[str, Any]]:
-        """Return what an explanation says of the network, for each question of a batch."""
+        """Return what an explanation holds of the network, for each question of a batch."""
         self.network.eval()
         trace = Trace()
         env = self.network.environment(x, TASK, trace=trace)
@@ -71,15 +71,15 @@ class Tracer:
         captions = self._captions(trace)
         steps = self._steps(trace, env, captions, regions)
         calls = self._calls(trace, env, captions, regions)
-        top = outputs.sigmoid().topk(min(1 + _TOLD, outputs.shape[1]))
+        top = outputs.sigmoid().topk(min(1 + _NAMED, outputs.shape[1]))
         boxes = _present(env.boxes, env)
         answers = self.names["answers"]
-        told = []
-        for row, (chances, numbers) in enumerate(
+        traced = []
+        for row, (values, numbers) in enumerate(
             zip(top.values.tolist(), top.indices.tolist(), strict=True)
         ):
-            best = [(answers[n], chance) for n, chance in zip(numbers, chances, strict=True)]
-            told.append(
+            best = [(answers[n], value) for n, value in zip(numbers, values, strict=True)]
+            traced.append(
                 {
                     "answer": best[0][0],
                     "confidence": best[0][1],
@@ -92,7 +92,7 @@ class Tracer:
                     "caption": captions[row],
                 }
             )
-        return told
+        return traced
 
     # What the network believes.
 
@@ -128,17 +128,17 @@ class Tracer:
         return [[labels[n] for n in row] for row in _present(scores.argmax(2), env)]
 
     def _captions(self, trace: Trace) -> list[list[str]]:
-        """Return what M_cap told M_vqa, up to the end of the sentence."""
-        told = trace.of(TASK, CAPTION)
-        if not told:
+        """Return the caption that M_vqa received from M_cap, up to its end."""
+        received = trace.of(TASK, CAPTION)
+        if not received:
             size = len(trace.of(TASK, ATTEND)[0].output)
             return [[] for _ in range(size)]
         words = self.names["caption words"]
         found = []
-        sentences = told[0].output
-        spoken = sentences.argmax(2)
-        over = (spoken == END) | (sentences.sum(2) == 0)  # its end, or silence after it
-        for row, ends in zip(spoken.tolist(), over.tolist(), strict=True):
+        sentences = received[0].output
+        chosen = sentences.argmax(2)
+        over = (chosen == END) | (sentences.sum(2) == 0)  # its end, or padding after it
+        for row, ends in zip(chosen.tolist(), over.tolist(), strict=True):
             length = ends.index(True) if True in ends else len(row)
             found.append([words[word] for word in row[:length]])
         return found
@@ -159,7 +159,7 @@ class Tracer:
             shown = {k: _present(m, env) for k, m in maps.items()}
             shares = _present(looked, env)
             listened = self._listened(calls)
-            said = {k: self._reply(call, env, captions, regions) for k, call in calls.items()}
+            replies = {k: self._reply(call, env, captions, regions) for k, call in calls.items()}
             for row, steps in enumerate(found):
                 steps.append(
                     Step.model_construct(
@@ -168,20 +168,20 @@ class Tracer:
                         },
                         maps={k: m[row] for k, m in shown.items()},
                         attended=shares[row],
-                        pad={k: said[k](row).words for k in gates if gates[k][row] > 0},
+                        pad={k: replies[k](row).words for k in gates if gates[k][row] > 0},
                         listened=listened[row][: len(captions[row])] if listened else [],
                     )
                 )
         return found
 
     def _listened(self, calls: Mapping[str, Call]) -> list[list[float]]:
-        """Return how much the words of the caption are listened to: R_cap→vqa's attention."""
+        """Return the attention on the words of the caption, R_cap→vqa's."""
         if CAPTION not in calls:
             return []
         sentence, question = calls[CAPTION].output, calls[ATTEND].query
         words = sentence @ self.module.words.weight
-        silent = pad(sentence[:, 1:].sum(2) == 0, (1, 0))
-        logits = self.module.listen(question, words).masked_fill(silent, -torch.inf)
+        padding = pad(sentence[:, 1:].sum(2) == 0, (1, 0))
+        logits = self.module.listen(question, words).masked_fill(padding, -torch.inf)
         shares: list[list[float]] = logits.softmax(1).tolist()
         return shares
 
@@ -190,16 +190,16 @@ class Tracer:
     def _calls(
         self, trace: Trace, env: Environment, captions: list[list[str]], regions: list[list[str]]
     ) -> list[list[CallRecord]]:
-        """Return all calls in the order of asking, for each sample."""
+        """Return all calls in their order, for each sample."""
         found: list[list[CallRecord]] = [[] for _ in range(len(env))]
         for call in sorted(trace.calls, key=lambda call: call.number):
             gates = _floats(call.gate) if call.gate is not None else None
             asked = self._query(call, env, regions)
-            said = self._reply(call, env, captions, regions)
+            reply = self._reply(call, env, captions, regions)
             for row, calls in enumerate(found):
                 shut = gates is not None and gates[row] == 0
-                silent = call.caller == CAPTION and call.step > len(captions[row]) + 1
-                if shut or silent:  # others in the batch asked
+                ended = call.caller == CAPTION and call.step > len(captions[row]) + 1
+                if shut or ended:  # others in the batch called it
                     continue
                 calls.append(
                     CallRecord.model_construct(
@@ -210,20 +210,20 @@ class Tracer:
                         step=call.step,
                         gate=gates[row] if gates is not None else None,
                         query=asked(row),
-                        reply=said(row),
+                        reply=reply(row),
                     )
                 )
         return found
 
     def _query(self, call: Call, env: Environment, regions: list[list[str]]) -> Row:
-        """Return what was asked."""
+        """Return the query."""
         if isinstance(call.query, RelationQuery):
             boxes = _present(call.query.box, env)
-            chances = _likeliest(call.query.relation, self._relations)
-            return lambda row: Said.model_construct(
-                words=f"{next(iter(chances[row]))}: {_top(boxes[row], regions[row])}",
+            names = _likeliest(call.query.relation, self._relations)
+            return lambda row: Message.model_construct(
+                words=f"{next(iter(names[row]))}: {_top(boxes[row], regions[row])}",
                 boxes=boxes[row],
-                chances=chances[row],
+                chances=names[row],
             )
         if isinstance(call.query, Tensor) and call.query.dim() == 3:
             return _same("all regions")
@@ -238,28 +238,28 @@ class Tracer:
     def _reply(
         self, call: Call, env: Environment, captions: list[list[str]], regions: list[list[str]]
     ) -> Row:
-        """Return what was said, as far as it can be put into words."""
+        """Return the reply, as far as it can be put into words."""
         answer = call.output
         if call.callee in _MAPS:
             # M_cnt counts each region for itself; all others share their attention out.
             counted = call.callee == ATTEND and call.caller == "cnt"
             boxes = _present(answer.sigmoid() if counted else env.softmax(answer), env)
-            return lambda row: Said.model_construct(
+            return lambda row: Message.model_construct(
                 words=_top(boxes[row], regions[row]), boxes=boxes[row], chances={}
             )
         if call.callee == CAPTION:
-            return lambda row: Said.model_construct(
+            return lambda row: Message.model_construct(
                 words=" ".join(captions[row]), boxes=[], chances={}
             )
         callee = self._modules.get(call.callee)
         if isinstance(callee, TerminalModule) and answer.dim() == 2:
             scores = callee.outputs(answer, env)
             single = isinstance(callee, ObjectModule)
-            chances = scores.softmax(1) if single else scores.sigmoid()
-            return _named(_likeliest(chances, self.names[callee.labels]))
+            values = scores.softmax(1) if single else scores.sigmoid()
+            return _named(_likeliest(values, self.names[callee.labels]))
         if isinstance(callee, CountModule):
-            chances = callee.outputs(answer, env).softmax(1)
-            return _named(_likeliest(chances, self.names["counts"]))
+            values = callee.outputs(answer, env).softmax(1)
+            return _named(_likeliest(values, self.names["counts"]))
         if call.callee == RESIDUAL or answer.dim() == 2:
             return _same("")
         return _same("what each of them shows")
@@ -281,15 +281,15 @@ def _reachable(module: TaskModule) -> dict[str, TaskModule]:
 
 
 def _same(words: str) -> Row:
-    said = Said.model_construct(words=words, boxes=[], chances={})
-    return lambda row: said
+    message = Message.model_construct(words=words, boxes=[], chances={})
+    return lambda row: message
 
 
-def _named(chances: list[dict[str, float]]) -> Row:
-    return lambda row: Said.model_construct(
-        words=", ".join(f"{name} {chance:.2f}" for name, chance in list(chances[row].items())[:3]),
+def _named(names: list[dict[str, float]]) -> Row:
+    return lambda row: Message.model_construct(
+        words=", ".join(f"{name} {value:.2f}" for name, value in list(names[row].items())[:3]),
         boxes=[],
-        chances=chances[row],
+        chances=names[row],
     )
 
 
@@ -312,10 +312,10 @@ def _top(shares: list[float], regions: list[str]) -> str:
     return f"{regions[top]} (box {top}) {shares[top]:.2f}".strip()
 
 
-def _likeliest(chances: Tensor, names: list[str]) -> list[dict[str, float]]:
+def _likeliest(probabilities: Tensor, names: list[str]) -> list[dict[str, float]]:
     """Return the likeliest names of each sample, the likeliest first."""
-    top = chances.topk(min(_TOLD, chances.shape[1]))
+    top = probabilities.topk(min(_NAMED, probabilities.shape[1]))
     return [
-        {names[n]: chance for n, chance in zip(numbers, values, strict=True)}
+        {names[n]: value for n, value in zip(numbers, values, strict=True)}
         for numbers, values in zip(top.indices.tolist(), top.values.tolist(), strict=True)
     ]

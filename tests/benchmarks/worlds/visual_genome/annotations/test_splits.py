@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.worlds.visual_genome.annotations.splitting import split_by_standing, standing
+from benchmarks.worlds.visual_genome.annotations.splits import split_by_standing, standing
 
 
 def test_standings_are_what_they_were() -> None:

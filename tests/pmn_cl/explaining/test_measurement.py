@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pmn_cl.explaining.explainer import Explainer
-from pmn_cl.explaining.measuring import measure_run
+from pmn_cl.explaining.measurement import measure_run
 from pmn_cl.explaining.records.faithfulness import Measured
 
 Opened = Callable[[str], Explainer]
@@ -28,19 +28,21 @@ def test_attention_queries_and_gates_are_those_of_the_explanations(opened: Opene
     widest: dict[bool, list[float]] = {True: [], False: []}
     names = explainer.store.names
     phrases = explainer.world.relation_phrases()
-    for number, told in zip(ids, explainer.explain(ids), strict=True):
-        count = len(told.boxes)
+    for number, explanation in zip(ids, explainer.explain(ids), strict=True):
+        count = len(explanation.boxes)
         about = table["about"].array[number][:count]
-        looked = np.mean([step.attended for step in told.steps], axis=0)
+        looked = np.mean([step.attended for step in explanation.steps], axis=0)
         if about.any():
             mass.append(looked[about].sum())
             pointing.append(about[looked.argmax()])
             share.append(about.mean())
-        gates = [step.gates["rel"] for step in told.steps]
+        gates = [step.gates["rel"] for step in explanation.steps]
         if kinds["relational"][number]:
             step = int(np.argmax(gates)) + 1
             query = next(
-                c.query for c in told.calls if (c.depth, c.callee, c.step) == (0, "rel", step)
+                c.query
+                for c in explanation.calls
+                if (c.depth, c.callee, c.step) == (0, "rel", step)
             )
             boxes = table["ask_boxes"].array[number][:count]
             relation = names["relations"][table["ask_relation"].array[number]]

@@ -1,4 +1,4 @@
-"""Opens a run for a command: whoever waits is told why."""
+"""Opens a run for a command, and shows why that takes a while."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ import pytest
 from disks import disk_of
 
 import pmn_cl
-from benchmarks.worlds.visual_genome.features import preparing
-from benchmarks.worlds.visual_genome.features.preparing import prepare_features
+from benchmarks.worlds.visual_genome.features import preparation
+from benchmarks.worlds.visual_genome.features.preparation import prepare_features
 from benchmarks.worlds.visual_genome.features.request import Request
 from benchmarks.worlds.visual_genome.features.spool import FOLDER
 from pmn_cl.errors import UserError
@@ -252,8 +252,8 @@ def interrupted(count: int) -> Any:
 def test_an_interruption_anywhere_changes_nothing(
     tmp_path: Path, photos: Any, line_of: Any, prepare: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preparing, "NOTE_EVERY", -1.0)
-    monkeypatch.setattr(preparing, "_REPORT_EVERY", 1)
+    monkeypatch.setattr(preparation, "NOTE_EVERY", -1.0)
+    monkeypatch.setattr(preparation, "_REPORT_EVERY", 1)
     first, second = photos(3, boxes=3), photos(2, boxes=3, seed=1)
     paths = tmp_path / "one.tsv", tmp_path / "two.tsv"
     paths[0].write_bytes(b"".join(map(line_of, [*first, first[0]])) + b"cut\n")
@@ -289,11 +289,11 @@ KILLED = """
 import os, signal, sys
 from contextlib import nullcontext
 from pathlib import Path
-from benchmarks.worlds.visual_genome.features import preparing
+from benchmarks.worlds.visual_genome.features import preparation
 from benchmarks.worlds.visual_genome.features.request import Request
 from benchmarks.worlds.visual_genome.features.tsv import BottomUpTsv
 
-preparing.NOTE_EVERY, preparing._REPORT_EVERY = -1.0, 1
+preparation.NOTE_EVERY, preparation._REPORT_EVERY = -1.0, 1
 whole = BottomUpTsv.parse
 
 def parse(cls, line, calls=[0]):
@@ -304,7 +304,7 @@ def parse(cls, line, calls=[0]):
 
 BottomUpTsv.parse = classmethod(parse)
 quiet = lambda doing: nullcontext(lambda done, total: None)
-preparing.prepare_features(Request(sources=(Path(sys.argv[1]),)), Path(sys.argv[2]), quiet, print)
+preparation.prepare_features(Request(sources=(Path(sys.argv[1]),)), Path(sys.argv[2]), quiet, print)
 """
 
 
@@ -326,8 +326,8 @@ def test_a_killed_prepare_is_gone_on_with(
 def test_what_is_done_of_other_sources_is_not_gone_on_with(
     tmp_path: Path, photos: Any, writers: Any, prepare: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preparing, "NOTE_EVERY", -1.0)
-    monkeypatch.setattr(preparing, "_REPORT_EVERY", 1)
+    monkeypatch.setattr(preparation, "NOTE_EVERY", -1.0)
+    monkeypatch.setattr(preparation, "_REPORT_EVERY", 1)
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     one = writers["bottom_up"](tmp_path / "one", photos(4, boxes=3))

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pmn_cl.explaining.explainer import Explainer
-from pmn_cl.explaining.interventions import Intervention, chances, masked, observe, without
+from pmn_cl.explaining.interventions import Intervention, masked, observe, probabilities, without
 from pmn_cl.explaining.records import measures
 from pmn_cl.explaining.records.faithfulness import Faithfulness, Measured, now
 from pmn_cl.progress import ProgressCallback
 
 _AT_ONCE = 500  # questions
-_KINDS = ("plain", *measures.GATES.values())  # of questions that attention is told apart by
+_KINDS = ("plain", *measures.GATES.values())  # of questions that attention is measured for
 
 
 def measure_run(
@@ -31,7 +31,7 @@ def measure_run(
     """Return how faithful a run is, measured on so many questions of a split."""
     count = min(questions, len(explainer.table(split)["scene"]))
     rows = np.sort(explainer.sample(count, seed=seed, split=split))
-    measured = _Measuring(explainer, split, rows, seed, progress or (lambda done, total: None))
+    measured = _Measurement(explainer, split, rows, seed, progress or (lambda done, total: None))
     result = explainer.result
     return Faithfulness(
         run=result.key,
@@ -42,8 +42,8 @@ def measure_run(
     )
 
 
-class _Measuring:
-    """Asks some questions several times: as they are, and without parts of the network."""
+class _Measurement:
+    """Answers some questions several times: as they are, and without parts of the network."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class _Measuring:
     def all(self) -> Measured:
         """Return every measure that the network and the world's truth allow."""
         seen = Intervention.joined([observe(self.network, x) for x, _ in self._batches()])
-        self.mask = np.concatenate([x["mask"].numpy() for x, _ in self._batches(silent=True)])
+        self.mask = np.concatenate([x["mask"].numpy() for x, _ in self._batches(uncounted=True)])
         attention = seen.attended.mean(1)
         if "about" in self.columns:
             self._attention(attention)
@@ -91,18 +91,18 @@ class _Measuring:
         mass = measures.attention_mass(attention, about)
         pointing = measures.points_at(attention, about)
         share = measures.share_of(about, self.mask)
-        for kind, chosen in [("", asked), *self._told_apart(asked)]:
+        for kind, chosen in [("", asked), *self._by_kind(asked)]:
             for name, found in ((measures.MASS, mass), (measures.POINTING, pointing)):
                 self._put(f"{name}{kind}", measures.mean(found[chosen]))
                 self._put(f"{name}{kind}", measures.mean(share[chosen]), self.chance)
 
-    def _told_apart(self, asked: NDArray[np.bool_]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    def _by_kind(self, asked: NDArray[np.bool_]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
         for kind in _KINDS:
             if kind in self.kinds:
                 yield f", {kind}", asked & self.kinds[kind]
 
     def _queries(self, seen: Intervention) -> None:
-        """Judge [b, r] of the questions that need a relation of M_vqa's own asking."""
+        """Evaluate [b, r] on the questions that need a relation from M_vqa itself."""
         assert seen.asked_box is not None
         assert seen.asked_relation is not None
         needs = self.columns["ask_relation"] >= 0
@@ -128,7 +128,7 @@ class _Measuring:
             self._put(name, measures.mean(guessed), self.chance)
 
     def _gates(self, seen: Intervention) -> None:
-        """Judge whether gates open for the questions that a module is for."""
+        """Measure whether gates open for the questions that a module is for."""
         for callee, kind in measures.GATES.items():
             if callee in self.removable and kind in self.kinds:
                 widest, fitting = seen.gates[callee].max(1), self.kinds[kind]
@@ -138,7 +138,7 @@ class _Measuring:
                 self._put(f"gate {callee}, others", measures.mean(widest[~fitting]))
 
     def _removal(self, seen: Intervention) -> None:
-        """Judge whether the module that is named is the one that matters."""
+        """Measure whether the module that is named is the one that matters."""
         if not self.removable:
             return
         effects: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {}
@@ -154,11 +154,11 @@ class _Measuring:
                 self._put(f"without {callee}: {what}", measures.mean(found))
 
     def _masking(self, seen: Intervention, attention: NDArray[Any]) -> None:
-        """Judge whether the regions that are looked at are those that matter."""
+        """Measure whether the regions that are looked at are those that matter."""
         looked = measures.half_of(attention) & self.mask
         rng = np.random.default_rng(self.seed)
         others = measures.as_many_others(looked, self.mask, rng)
-        looked &= (self.mask & ~looked).any(1)[:, None]  # a scene without regions says nothing
+        looked &= (self.mask & ~looked).any(1)[:, None]  # no scene loses all regions
         effects = [
             self._effect(seen, self._ask(lambda x, rows, hide=hide: masked(x, hide[rows])))
             for hide in (looked, others)
@@ -177,28 +177,28 @@ class _Measuring:
     def _effect(
         self, seen: Intervention, after: NDArray[Any]
     ) -> tuple[NDArray[np.bool_], NDArray[np.floating[Any]]]:
-        """Return whose answer changed, and how much of the right answer's chance was lost."""
+        """Return whose answer changed, and how much of the right answer's probability was lost."""
         right = np.take_along_axis(
             self.columns["answers"], self.columns["scores"].argmax(1)[:, None], axis=1
         ).astype(int)
-        drop = np.take_along_axis(seen.chances - after, right, axis=1)[:, 0]
-        return seen.chances.argmax(1) != after.argmax(1), drop
+        drop = np.take_along_axis(seen.probabilities - after, right, axis=1)[:, 0]
+        return seen.probabilities.argmax(1) != after.argmax(1), drop
 
     def _ask(self, change: Callable[..., Mapping[str, Tensor]] | None = None) -> NDArray[Any]:
-        """Return the chances of all answers, of questions that may be changed first."""
+        """Return the probabilities of all answers, of questions that may be changed first."""
         return np.concatenate(
             [
-                chances(self.network, x if change is None else change(x, rows))
+                probabilities(self.network, x if change is None else change(x, rows))
                 for x, rows in self._batches()
             ]
         )
 
-    def _batches(self, silent: bool = False) -> Iterator[tuple[Any, slice]]:
+    def _batches(self, uncounted: bool = False) -> Iterator[tuple[Any, slice]]:
         for start in range(0, len(self.rows), _AT_ONCE):
             rows = slice(start, start + _AT_ONCE)
             x, _ = self.experience.batches[torch.from_numpy(self.rows[rows])]
             yield x, rows
-            if not silent:
+            if not uncounted:
                 self._done += len(x)
                 self._advance(self._done, self._total)
 
