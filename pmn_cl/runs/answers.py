@@ -19,23 +19,21 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from benchmarks.stream import Stream
-from pmn_cl import registry
-from pmn_cl.errors import UserError, did_you_mean
-from pmn_cl.results.selection import find_run, kept
-from pmn_cl.files import write_whole
-from pmn_cl.results.folder import RESULT
-from pmn_cl.results.result import Result
-from pmn_cl.results.folder import LEARNED
-from pmn_cl.runs.execute import make_strategy
 from pmn_cl.data.samples import Samples
 from pmn_cl.data.store import SCENES, MappedArray, Store
+from pmn_cl.errors import UserError, did_you_mean
+from pmn_cl.files import write_whole
+from pmn_cl.progress import ProgressCallback
+from pmn_cl.results.folder import LEARNED, RESULT
+from pmn_cl.results.result import Result
+from pmn_cl.results.selection import find_run, kept
+from pmn_cl.runs.execute import make_strategy
+from pmn_cl.runs.verify import run_of
+from pmn_cl.runs.worker import chosen_device
 from pmn_cl.strategy.base import Strategy
 from pmn_cl.tasks.answers import AnswerTask
 from pmn_cl.tasks.base import Task
 from pmn_cl.tasks.captions import CaptionTask, words_to_text
-from pmn_cl.runs.verify import run_of
-from pmn_cl.runs.worker import chosen_device
-from pmn_cl.progress import ProgressCallback
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -119,9 +117,7 @@ class LearnedRun:
             )
         spec = run_of(place / RESULT, result)
         torch.set_num_threads(spec.stream.threads)
-        stream = Stream.open(
-            spec.stream, spec.seed, cache=cache, progress=progress
-        )
+        stream = Stream.open(spec.stream, spec.seed, cache=cache, progress=progress)
         if stream.store.digest != result.data:
             raise UserError(
                 f"{place}: learned from data {result.data[:12]}, but the world is now "
@@ -144,7 +140,9 @@ class LearnedRun:
 
     def predict(self, task: Task, samples: Samples, scenes: Scenes) -> NDArray[Any]:
         """Return the run's predictions for some samples."""
-        experience: Any = PlainExperience(task, self.calls[task.name], samples, scenes, self.places[task.name])
+        experience: Any = PlainExperience(
+            task, self.calls[task.name], samples, scenes, self.places[task.name]
+        )
         return self.strategy.predict(experience)
 
 

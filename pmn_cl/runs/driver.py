@@ -15,17 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from pmn_cl.runs.engines.base import Ending, Engine
-from pmn_cl.runs.engines.local import LocalEngine
 from pmn_cl.errors import UserError
 from pmn_cl.files import held, storing
-from pmn_cl.results.folder import JOURNAL
-from pmn_cl.runs.journal import read_journal
-from pmn_cl.results.folder import RESULT
+from pmn_cl.results.folder import JOURNAL, PROGRESS, RESULT
 from pmn_cl.results.result import Result, read_result, write_result
+from pmn_cl.runs.engines.base import Ending, Engine
+from pmn_cl.runs.engines.local import LocalEngine
+from pmn_cl.runs.journal import read_journal
 from pmn_cl.runs.plan import RunSpec
 from pmn_cl.runs.record import result_of
-from pmn_cl.results.folder import PROGRESS
 from pmn_cl.runs.worker import Terms, ended, open_again
 
 _LOOK_EVERY = 0.5  # seconds

@@ -6,41 +6,27 @@ record. Importing this file is cheap: torch comes with the first run.
 
 from __future__ import annotations
 
-from benchmarks.stream import Stream
-from pmn_cl.results.folder import LEARNED
-
-from pmn_cl.runs.record import result_of
-
-from pmn_cl.runs.plan import RunSpec, plan_runs
-
-import datetime
-import hashlib
-import itertools
-import json
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import NDArray
 
+from benchmarks.stream import Stream
 from pmn_cl import registry
-from pmn_cl.runs.checkpoint import Checkpoints, Checkpoint
-from pmn_cl.runs.cost import Clock
+from pmn_cl.config.stream import strategy_options
 from pmn_cl.errors import UserError
 from pmn_cl.files import storing
-from pmn_cl.runs.journal import Event, Journal
-from pmn_cl.strategy.matching import VARIANT, variant_options
 from pmn_cl.provenance import code_revision, versions
-from pmn_cl.results.result import Result, Row
-from pmn_cl.config.stream import StreamSpec, strategy_options
-from pmn_cl.strategy.base import Experience, TrainingProgress, Strategy
-
-
-
-
-
+from pmn_cl.results.folder import LEARNED
+from pmn_cl.results.result import Result
+from pmn_cl.runs.checkpoint import Checkpoint, Checkpoints
+from pmn_cl.runs.cost import Clock
+from pmn_cl.runs.journal import Journal
+from pmn_cl.runs.plan import RunSpec
+from pmn_cl.runs.record import result_of
+from pmn_cl.strategy.base import Experience, Strategy, TrainingProgress
+from pmn_cl.strategy.matching import variant_options
 
 
 def make_strategy(
@@ -161,7 +147,8 @@ def carry_out(
             split: {
                 experience.task.name: _score(strategy, experience, keeper)
                 for experience in experiences[split]
-                if experience.task.name in seen and (keeper.done == len(turns) or not run.judged_at_end)
+                if experience.task.name in seen
+                and (keeper.done == len(turns) or not run.judged_at_end)
             }
             for split in run.judged_on
             if split in experiences
@@ -272,7 +259,9 @@ def _facts(run: RunSpec, strategy: Strategy, experiences: dict[str, Any]) -> dic
         "options": strategy.options.model_dump(mode="json"),
         "tasks": [experience.task.name for experience in training],
         "metrics": [experience.task.metric for experience in training],
-        "samples": {s: [len(experience.samples) for experience in some] for s, some in experiences.items()},
+        "samples": {
+            s: [len(experience.samples) for experience in some] for s, some in experiences.items()
+        },
         "constant": {
             split: [_constant(a, b) for a, b in zip(constants, experiences[split], strict=True)]
             for split in run.judged_on
@@ -291,7 +280,3 @@ def _constant(answer: NDArray[Any], judged: Experience) -> float:
     samples, task = judged.samples, judged.task
     given = np.broadcast_to(answer, (len(samples), *answer.shape))
     return task.score(given, samples.columns, samples.store.names)[task.metric]
-
-
-
-

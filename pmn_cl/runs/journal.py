@@ -6,8 +6,6 @@ it while it grows. No torch here.
 
 from __future__ import annotations
 
-from pmn_cl.results.folder import JOURNAL
-
 import json
 import os
 import time
@@ -16,6 +14,7 @@ from typing import Any
 
 from pmn_cl.errors import UserError
 from pmn_cl.files import storing
+from pmn_cl.results.folder import JOURNAL
 
 Event = dict[str, Any]  # "event", "time" and whatever belongs to it
 

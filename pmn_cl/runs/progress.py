@@ -115,7 +115,3 @@ def _short(result: Result) -> str:
     split = next(iter(result.scores), "test")
     found = {name: value for name, value in result.summary(split).items() if value is not None}
     return ", ".join(f"{name} {value:.3f}" for name, value in found.items() if name != "fwt")
-
-
-
-

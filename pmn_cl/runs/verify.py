@@ -7,35 +7,28 @@ Modules that a run took over from others are learned anew.
 
 from __future__ import annotations
 
-from benchmarks.stream import Stream
-from pmn_cl.results.difference import FieldDifference, _parts, difference, findings
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, TypeAlias, TypeGuard
 
 from pydantic import ValidationError
 from rich.console import Console
 
+from benchmarks.stream import Stream
 from pmn_cl import registry
-from pmn_cl.runs.driver import Driver
+from pmn_cl.config.stream import StreamSpec, strategy_options
 from pmn_cl.errors import UserError
+from pmn_cl.progress import ProgressCallback
 from pmn_cl.provenance import code_revision
+from pmn_cl.results.difference import FieldDifference, _parts, difference, findings
 from pmn_cl.results.folder import RESULT
 from pmn_cl.results.result import Asked, Result, read_result
-from pmn_cl.studies.conduct import default_workers
+from pmn_cl.runs.driver import Driver
 from pmn_cl.runs.plan import SPLITS, RunSpec
-from pmn_cl.config.stream import StreamSpec, strategy_options
-from pmn_cl.tasks.base import Task
 from pmn_cl.runs.progress import ProgressDisplay
-from pmn_cl.progress import ProgressCallback
-
-
-
-
-
+from pmn_cl.studies.conduct import default_workers
+from pmn_cl.tasks.base import Task
 
 # --- from a record to a run --------------------------------------------------------------
 
@@ -120,24 +113,6 @@ def _guessed(result: Result) -> Asked:
 # --- two records of one run --------------------------------------------------------------
 
 
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 # --- the command -------------------------------------------------------------------------
 
 
@@ -197,7 +172,10 @@ def _run_again(
         runs = list({case.run.key: case.run for case in cases if case.device == device}.values())
         usual = default_workers(max(run.stream.threads for run in runs))
         console = Console(stderr=True, highlight=False, markup=False)
-        with TemporaryDirectory(prefix="pmn-bench-verify-") as place, ProgressDisplay(runs, console) as who:
+        with (
+            TemporaryDirectory(prefix="pmn-bench-verify-") as place,
+            ProgressDisplay(runs, console) as who,
+        ):
             at_a_time = min(workers or usual, len(runs))
             driver = Driver(Path(place), at_a_time, cache, device)
             found |= {(result.key, device): result for result in driver.run(runs, who)}
@@ -211,7 +189,10 @@ def _found(case: _Case, again: Result | None) -> list[FieldDifference]:
     if not case.on_same_data:  # then there is nothing to be learned from running it
         others = [what for what, _ in _parts(case.recorded) if what != "data"]
         apart = FieldDifference("data", "differs", difference(case.recorded.data, case.data))
-        return [apart, *(FieldDifference(what, "cannot be compared", "other data") for what in others)]
+        return [
+            apart,
+            *(FieldDifference(what, "cannot be compared", "other data") for what in others),
+        ]
     if again is None:
         return [FieldDifference("run", "cannot be compared", "interrupted before it began")]
     if again.status != "completed":

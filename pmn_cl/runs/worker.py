@@ -1,7 +1,6 @@
 """One run in a process of its own: whatever happens to it, a record remains."""
 
 from __future__ import annotations
-from pmn_cl.results.folder import OUTPUT, PROGRESS, TRACEBACK
 
 import json
 import os
@@ -14,18 +13,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pmn_cl.runs.checkpoint import CHECKPOINT, Checkpoints
 from pmn_cl.errors import UserError
 from pmn_cl.files import held, storing, write_whole
-from pmn_cl.results.folder import JOURNAL
-from pmn_cl.runs.journal import Journal
-from pmn_cl.results.folder import RESULT
+from pmn_cl.results.folder import JOURNAL, OUTPUT, PROGRESS, RESULT, TRACEBACK
 from pmn_cl.results.result import Result, read_result, write_result
+from pmn_cl.runs.checkpoint import CHECKPOINT, Checkpoints
 from pmn_cl.runs.execute import Interrupted, carry_out
-from pmn_cl.runs.record import result_of
+from pmn_cl.runs.journal import Journal
 from pmn_cl.runs.plan import RunSpec
+from pmn_cl.runs.record import result_of
 from pmn_cl.strategy.base import TrainingProgress
-
 
 
 @dataclass(frozen=True)

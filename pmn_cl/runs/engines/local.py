@@ -7,34 +7,24 @@ ended, for those that could write neither.
 
 from __future__ import annotations
 
-from pmn_cl.runs.engines.base import Ending, Engine
-
 import multiprocessing
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from multiprocessing import forkserver
 from multiprocessing.connection import wait
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
-from pmn_cl.errors import UserError, did_you_mean
+from pmn_cl.runs.engines.base import Ending
 from pmn_cl.runs.plan import RunSpec
 from pmn_cl.runs.worker import Terms, work
 
 GRACE = 4.0  # seconds that a run has to stop in order
 _SERVER = ("benchmarks.avalanche_stream", "strategies.loop", "pmn_cl.runs.worker")
-
-
-
-
-
-
 
 
 class LocalEngine:

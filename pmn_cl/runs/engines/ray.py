@@ -25,16 +25,25 @@ import ray
 from ray.exceptions import RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from pmn_cl.runs.engines.local import GRACE
-from pmn_cl.runs.engines.base import Ending
+from pmn_cl.data.store import Store
+from pmn_cl.data.world import cache_folder
 from pmn_cl.errors import UserError
 from pmn_cl.files import storing
-from pmn_cl.runs.engines.ray_node import ATTEMPT, Done, Home, Job, Node, Prepared, carry_out, code_here
 from pmn_cl.results.folder import RESULT
+from pmn_cl.runs.engines.base import Ending
+from pmn_cl.runs.engines.local import GRACE
+from pmn_cl.runs.engines.ray_node import (
+    ATTEMPT,
+    Done,
+    Home,
+    Job,
+    Node,
+    Prepared,
+    carry_out,
+    code_here,
+)
 from pmn_cl.runs.plan import RunSpec
-from pmn_cl.data.store import Store
 from pmn_cl.runs.worker import Terms
-from pmn_cl.data.world import cache_folder
 
 _log = logging.getLogger(__name__)
 

@@ -23,17 +23,16 @@ from typing import Any, NamedTuple
 import ray
 from ray.exceptions import RayActorError
 
-from pmn_cl.runs.checkpoint import CHECKPOINT
-from pmn_cl.runs.engines.local import ForkServer
+from pmn_cl.data.store import Store
+from pmn_cl.data.world import cache_folder
 from pmn_cl.errors import UserError
 from pmn_cl.files import held, storing
-from pmn_cl.results.folder import JOURNAL
 from pmn_cl.provenance import code_revision, versions
-from pmn_cl.results.folder import RESULT
+from pmn_cl.results.folder import JOURNAL, RESULT
+from pmn_cl.runs.checkpoint import CHECKPOINT
+from pmn_cl.runs.engines.local import ForkServer
 from pmn_cl.runs.plan import RunSpec
-from pmn_cl.data.store import Store
 from pmn_cl.runs.worker import Terms
-from pmn_cl.data.world import cache_folder
 
 ATTEMPT = ".attempt"  # a file in a run's folder that says who may write there
 _BLOCK = 1 << 26  # bytes of a world in one message

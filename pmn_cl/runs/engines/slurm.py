@@ -19,16 +19,16 @@ from rich.table import Table
 
 from benchmarks.stream import Stream
 from pmn_cl import registry
+from pmn_cl.config.stream import StreamSpec, find_stream
+from pmn_cl.data.world import cache_folder
 from pmn_cl.errors import UserError
 from pmn_cl.files import storing, write_whole
+from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.folder import RESULT
 from pmn_cl.results.result import Result, read_result
-from pmn_cl.studies.conduct import StudyPlan, plan
 from pmn_cl.runs.plan import RunSpec
-from pmn_cl.config.stream import StreamSpec, find_stream
 from pmn_cl.runs.worker import Terms, work
-from pmn_cl.progress import ProgressCallback
-from pmn_cl.data.world import cache_folder
+from pmn_cl.studies.conduct import StudyPlan, plan
 
 VERSION = 1
 
@@ -60,9 +60,7 @@ def plan_command(
     if slurm is None:
         return
     folder = cache_folder(cache)
-    Stream.open(
-        planned.spec, planned.runs[0].seed, cache=folder, progress=progress
-    )
+    Stream.open(planned.spec, planned.runs[0].seed, cache=folder, progress=progress)
     modules = find_stream(stream)[0].parent
     terms = Terms(folder, device, checkpoint_every)
     write_array(planned, slurm, terms, modules=modules, limit=workers, gpus=gpus)

@@ -12,16 +12,16 @@ import torch
 from click.testing import CliRunner, Result
 from made_prepared import make_prepared
 
-from pmn_cl.runs import answers as answering
-from pmn_cl.runs.answers import LearnedRun
 from pmn_cl.cli.main import main
-from pmn_cl.results.result import read_results
-from pmn_cl.runs.plan import RunSpec, plan_runs
 from pmn_cl.config.stream import StreamSpec
 from pmn_cl.data.store import Store
+from pmn_cl.results.result import read_results
+from pmn_cl.runs import answers as answering
+from pmn_cl.runs.answers import LearnedRun
+from pmn_cl.runs.plan import RunSpec, plan_runs
+from pmn_cl.runs.worker import finish
 from pmn_cl.strategy.base import Strategy
 from pmn_cl.tasks.captions import words_to_text
-from pmn_cl.runs.worker import finish
 
 TASKS = [
     *("obj", "att"),

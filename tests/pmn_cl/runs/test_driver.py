@@ -16,17 +16,15 @@ import pytest
 from tiny_streams import TINY, tiny_stream
 
 from benchmarks.stream import Stream
-from pmn_cl.runs.driver import Driver
+from pmn_cl.config.stream import load_spec
 from pmn_cl.errors import UserError
 from pmn_cl.files import held
-from pmn_cl.results.folder import JOURNAL
-from pmn_cl.runs.journal import read_journal
-from pmn_cl.results.folder import RESULT
+from pmn_cl.results.folder import JOURNAL, LEARNED, RESULT
 from pmn_cl.results.result import Result, read_result, read_results
-from pmn_cl.results.folder import LEARNED
+from pmn_cl.runs.driver import Driver
 from pmn_cl.runs.execute import make_strategy
+from pmn_cl.runs.journal import read_journal
 from pmn_cl.runs.plan import RunSpec, plan_runs
-from pmn_cl.config.stream import load_spec
 
 RUN = [sys.executable, "-W", "ignore", "-m", "pmn_cl.cli.main", "run", str(TINY)]
 

@@ -24,16 +24,15 @@ from click.testing import CliRunner
 from disks import disk_of
 from tiny_streams import tiny_stream
 
-from pmn_cl.runs.checkpoint import CHECKPOINT
 from pmn_cl.cli.main import main
-from pmn_cl.runs.driver import Driver
-from pmn_cl.errors import UserError
-from pmn_cl.results.folder import JOURNAL
-from pmn_cl.runs.journal import Journal, read_journal
-from pmn_cl.results.folder import RESULT
-from pmn_cl.results.result import Result, read_result, write_result
-from pmn_cl.runs.plan import RunSpec, plan_runs
 from pmn_cl.config.stream import StreamSpec, load_spec
+from pmn_cl.errors import UserError
+from pmn_cl.results.folder import JOURNAL, RESULT
+from pmn_cl.results.result import Result, read_result, write_result
+from pmn_cl.runs.checkpoint import CHECKPOINT
+from pmn_cl.runs.driver import Driver
+from pmn_cl.runs.journal import Journal, read_journal
+from pmn_cl.runs.plan import RunSpec, plan_runs
 
 TROUBLED = """
 from pathlib import Path

@@ -9,9 +9,9 @@ from made_results import FIELD
 from rich.console import Console
 from tiny_streams import TINY
 
+from pmn_cl.config.stream import load_spec
 from pmn_cl.runs import progress as watching
 from pmn_cl.runs.plan import plan_runs
-from pmn_cl.config.stream import load_spec
 from pmn_cl.runs.progress import ProgressDisplay
 
 

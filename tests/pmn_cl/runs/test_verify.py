@@ -13,16 +13,16 @@ from click.testing import Result as Done
 from made_results import learned
 
 from pmn_cl.cli.main import main
-from pmn_cl.runs.driver import Driver
+from pmn_cl.config.stream import load_spec, shipped_streams
 from pmn_cl.errors import UserError
+from pmn_cl.results.difference import REUSED, difference, findings
 from pmn_cl.results.folder import RESULT
 from pmn_cl.results.result import Result, read_result, read_results, write_result
+from pmn_cl.runs.driver import Driver
 from pmn_cl.runs.plan import RunSpec, plan_runs
 from pmn_cl.runs.record import result_of
-from pmn_cl.config.stream import load_spec, shipped_streams
-from pmn_cl.studies.tuning import trial_runs
-from pmn_cl.results.difference import REUSED, difference, findings
 from pmn_cl.runs.verify import find_result, run_of
+from pmn_cl.studies.tuning import trial_runs
 
 STREAM = """
 name: tiny

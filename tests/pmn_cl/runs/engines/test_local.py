@@ -11,18 +11,17 @@ import pytest
 import torch
 from tiny_streams import TINY
 
-from pmn_cl.runs.driver import Driver
-from pmn_cl.runs.engines.base import Ending
-from pmn_cl.runs.engines.local import LocalEngine
-from pmn_cl.runs.engines.factory import make_engine
+from pmn_cl.config.stream import load_spec
 from pmn_cl.errors import UserError
 from pmn_cl.files import held
-from pmn_cl.results.folder import JOURNAL
-from pmn_cl.runs.journal import read_journal
-from pmn_cl.results.folder import RESULT
+from pmn_cl.results.folder import JOURNAL, RESULT
 from pmn_cl.results.result import Result, read_result
+from pmn_cl.runs.driver import Driver
+from pmn_cl.runs.engines.base import Ending
+from pmn_cl.runs.engines.factory import make_engine
+from pmn_cl.runs.engines.local import LocalEngine
+from pmn_cl.runs.journal import read_journal
 from pmn_cl.runs.plan import RunSpec, plan_runs
-from pmn_cl.config.stream import load_spec
 from pmn_cl.runs.worker import Terms
 
 

@@ -21,16 +21,14 @@ from typing import Any
 import pytest
 from tiny_streams import TINY, tiny_stream
 
+from pmn_cl.config.stream import load_spec
+from pmn_cl.errors import UserError
+from pmn_cl.results.folder import JOURNAL, LEARNED, RESULT
+from pmn_cl.results.result import Result, read_results
 from pmn_cl.runs.checkpoint import CHECKPOINT
 from pmn_cl.runs.driver import Driver
-from pmn_cl.errors import UserError
-from pmn_cl.results.folder import JOURNAL
 from pmn_cl.runs.journal import read_journal
-from pmn_cl.results.folder import RESULT
-from pmn_cl.results.result import Result, read_results
-from pmn_cl.results.folder import LEARNED
 from pmn_cl.runs.plan import RunSpec, plan_runs
-from pmn_cl.config.stream import load_spec
 
 ray = pytest.importorskip("ray", reason="the extra `ray` is not installed")
 from ray.cluster_utils import Cluster  # noqa: E402

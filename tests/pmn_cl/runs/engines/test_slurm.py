@@ -19,18 +19,17 @@ from click.testing import CliRunner
 from tiny_streams import TINY, tiny_stream
 
 from pmn_cl.cli.main import main
-from pmn_cl.runs.driver import Driver
+from pmn_cl.config.stream import load_spec, shipped_streams
 from pmn_cl.errors import UserError
 from pmn_cl.files import held
-from pmn_cl.results.folder import JOURNAL
-from pmn_cl.runs.journal import read_journal
-from pmn_cl.results.folder import RESULT
+from pmn_cl.results.folder import JOURNAL, RESULT
 from pmn_cl.results.result import Result, read_result, read_results
-from pmn_cl.studies.conduct import StudyPlan
-from pmn_cl.runs.plan import RunSpec, plan_runs
+from pmn_cl.runs.driver import Driver
 from pmn_cl.runs.engines.slurm import one_run, write_array
-from pmn_cl.config.stream import load_spec, shipped_streams
+from pmn_cl.runs.journal import read_journal
+from pmn_cl.runs.plan import RunSpec, plan_runs
 from pmn_cl.runs.worker import Terms
+from pmn_cl.studies.conduct import StudyPlan
 
 TIRED = """
 import os, signal

@@ -1,0 +1,85 @@
+"""From the journal of a run to its record."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Sequence
+
+from pmn_cl.results.result import Result, Row
+from pmn_cl.runs.journal import Event
+from pmn_cl.runs.plan import RunSpec
+
+
+def result_of(run: RunSpec, events: Sequence[Event]) -> Result:
+    """Return the record of a run, from what its journal says."""
+    facts = next((event for event in reversed(events) if event["event"] == "started"), {})
+    done = [event for event in events if event["event"] == "experience"]
+    first, last = (events[0], events[-1]) if events else ({"time": 0.0}, {"time": 0.0})
+    # Time in which a run that was cut off lay idle does not count.
+    worked = sum(
+        after["time"] - before["time"]
+        for before, after in itertools.pairwise(events)
+        if after["event"] != "started"
+    )
+    ended = last.get("event") in ("completed", "failed", "interrupted")
+    tasks, metrics = facts.get("tasks", []), facts.get("metrics", [])
+    splits = list(facts.get("constant", {}))
+
+    def row(event: Event, split: str) -> Row:
+        found = event["scores"][split]
+        return [found[t][m] if t in found else None for t, m in zip(tasks, metrics, strict=True)]
+
+    return Result.model_validate(
+        {
+            "key": run.key,
+            "status": last["event"] if ended else "running",
+            "stream": run.stream.name,
+            "strategy": run.strategy,
+            "variant": run.variant,
+            "seed": run.seed,
+            **run.stream.model_dump(include={"fraction", "budget", "threads"}),
+            "options": facts.get("options", run.options),
+            "spec": run.stream.model_dump(include={"world", "tasks"}),
+            "asked": {
+                "options": run.options,
+                "matched": run.matched,
+                "judged_on": list(run.judged_on),
+                "judged_at_end": run.judged_at_end,
+            },
+            "device": facts.get("device"),
+            "tasks": tasks,
+            "metrics": metrics,
+            "scores": {split: [row(event, split) for event in done] for split in splits},
+            "secondary": {split: [event["scores"][split] for event in done] for split in splits},
+            "constant": facts.get("constant", {}),
+            "samples": facts.get("samples", {}),
+            "validation": done[-1]["validation"] if done else {},
+            "curves": {
+                task: [
+                    {name: event[name] for name in ("step", "loss", "score")}
+                    for event in events
+                    if event["event"] == "epoch" and event["task"] == task
+                ]
+                for task in tasks
+            },
+            "parameters": {
+                what: [event["parameters"][what] for event in done]
+                for what in ("total", "trainable")
+            },
+            "costs": [event["cost"] for event in done],
+            "details": done[-1]["details"] if done else {},
+            "weights": [event["weights"] for event in done],
+            "data": facts.get("data", ""),
+            "versions": facts.get("versions", {}),
+            "revision": facts.get("revision"),
+            "started": _moment(first["time"]),
+            "seconds": round(worked, 3),
+            "error": last.get("error"),
+        }
+    )
+
+
+def _moment(seconds: float) -> str:
+    moment = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc)
+    return moment.isoformat(timespec="seconds")
