@@ -314,7 +314,7 @@ def test_an_address_that_leads_nowhere(address: str, words: str) -> None:
 def test_a_node_with_other_code_is_refused(
     cluster: Any, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pmn_cl.runs.execute.engines import ray as ray_engine
+    from pmn_cl.runs.engines import ray as ray_engine
 
     code = {**ray_engine.code_here(), "torch": "1.0.0"}
     monkeypatch.setattr(ray_engine, "code_here", lambda: code)
