@@ -45,6 +45,8 @@ class Troubled(HardSharing):
         if experience.task.name == "att" and trouble.exists():
             exec(trouble.read_text("utf-8"), {"store": experience.samples.store.path})
 """
+SCENES = "train: 300, val: 50, test: 100, novel: 100"
+FEWER = "train: 60, val: 10, test: 20, novel: 20"  # worlds are built again and again here
 KILL = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
 NARROW = """
 import resource
@@ -57,7 +59,11 @@ resource.setrlimit(resource.RLIMIT_FSIZE, ({0}, most))  # bytes that a file may 
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where stream, strategy and trouble are."""
     folder = tmp_path_factory.mktemp("place")
-    return tiny_stream(folder, '"troubled:Troubled"', "constant", troubled=TROUBLED).parent
+    path = tiny_stream(folder, '"troubled:Troubled"', "constant", troubled=TROUBLED)
+    text = path.read_text("utf-8")
+    assert SCENES in text
+    path.write_text(text.replace(SCENES, FEWER), "utf-8")
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -257,7 +263,7 @@ def store(spec: StreamSpec, cache: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def elsewhere(place: Path) -> RunSpec:
     """A run on another world."""
-    text = (place / "stream.yaml").read_text("utf-8").replace("train: 300", "train: 100")
+    text = (place / "stream.yaml").read_text("utf-8").replace("train: 60", "train: 40")
     (place / "other.yaml").write_text(text, "utf-8")
     return plan_runs(load_spec(place / "other.yaml"), ["constant"], [0])[0]
 
