@@ -497,7 +497,7 @@ def test_disk_that_fills_while_building(tmp_path: Path) -> None:
 
 
 def test_interrupt_leaves_nothing(tmp_path: Path) -> None:
-    prepare = command("prepare", "digits", "--cache", str(tmp_path))  # goes on for a while
+    prepare = command("prepare", "digits", "--train", "100000", "--cache", str(tmp_path))
     with subprocess.Popen(
         prepare, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     ) as process:
