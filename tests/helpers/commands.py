@@ -47,5 +47,4 @@ def run_fresh(*arguments: str | Path, code: str = "") -> subprocess.CompletedPro
         env={**os.environ, "PYTHONPATH": str(HOME)},
         capture_output=True,
         text=True,
-        timeout=300,
     )

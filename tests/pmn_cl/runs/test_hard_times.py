@@ -112,12 +112,15 @@ def message(result: Result) -> str:
     return result.error.message
 
 
+def command(place: Path, out: Path, cache: Path) -> list[str]:
+    given = ["run", str(place / "stream.yaml"), "--seed", "0", "--checkpoint-every", "0"]
+    return [*given, "--out", str(out), "--cache", str(cache), "--tracking", "off"]
+
+
 def started(place: Path, out: Path, cache: Path) -> subprocess.Popen[str]:
     """The real command, in a process of its own."""
-    given = ["run", str(place / "stream.yaml"), "--seed", "0", "--checkpoint-every", "0"]
-    given += ["--out", str(out), "--cache", str(cache), "--tracking", "off"]
     return subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-m", "pmn_cl.cli.main", *given],
+        [sys.executable, "-W", "ignore", "-m", "pmn_cl.cli.main", *command(place, out, cache)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -158,9 +161,9 @@ def test_a_run_that_can_write_nothing_is_recorded_by_the_driver(
     tmp_path: Path,
 ) -> None:
     trouble.write_text(NARROW.format(0), "utf-8")
-    with started(place, tmp_path, cache) as command:
-        said, warned = command.communicate()
-    assert command.returncode == 1
+    with started(place, tmp_path, cache) as process:
+        said, warned = process.communicate()
+    assert process.returncode == 1
     broken, other = (read_result(tmp_path / run.key / RESULT) for run in runs)
     assert (broken.status, other.status) == ("interrupted", "completed")
     assert f"{broken.key}: interrupted: exit code 1; run again to go on" in said
@@ -345,13 +348,12 @@ def test_a_second_driver_is_told_who_was_first(
     with started(place, out, cache) as first:
         while not here.exists() and first.poll() is None:
             time.sleep(0.02)
-        with started(place, out, cache) as second:
-            _, refused = second.communicate()
+        second = CliRunner().invoke(main, command(place, out, cache))
         go.touch()
         said, warned = first.communicate()
-    assert second.returncode == 2
-    assert f"{out}: the folder is in use by process {first.pid} on" in refused
-    assert len(refused.splitlines()) == 1
+    assert second.exit_code == 2
+    assert f"{out}: the folder is in use by process {first.pid} on" in second.stderr
+    assert len(second.stderr.splitlines()) == 1
     assert first.returncode == 0 and warned == "", said + warned
     results = [read_result(out / run.key / RESULT) for run in runs]
     assert what_matters(results) == what_matters(undisturbed)

@@ -212,8 +212,8 @@ def waiting_on(node: Any, runs: list[RunSpec], out: Path) -> list[str]:
 def test_of_three_nodes_one_is_killed_and_no_result_is_missing(
     place: Path, cache: Path, tmp_path: Path, cluster: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    runs = plan_runs(load_spec(place / "stream.yaml"), (), range(8))
-    assert len(runs) == 24
+    runs = plan_runs(load_spec(place / "stream.yaml"), (), range(4))
+    assert len(runs) == 12
     (place / "wait").unlink(missing_ok=True)
     expected = Driver(tmp_path / "local", workers=2, cache=cache).run(runs)
     (place / "wait").touch()
@@ -237,11 +237,11 @@ def test_of_three_nodes_one_is_killed_and_no_result_is_missing(
                 (place / "wait").unlink(missing_ok=True)
 
     killing = Killing()
-    driver = Driver(out, workers=24, cache=cache, every=0, engine=RayEngine(cluster.address))
+    driver = Driver(out, workers=12, cache=cache, every=0, engine=RayEngine(cluster.address))
     found = driver.run(runs, killing)
     cluster.add_node(num_cpus=1)  # for the other tests
     cluster.wait_for_nodes()
-    assert [result.status for result in found] == ["completed"] * 24
+    assert [result.status for result in found] == ["completed"] * 12
     assert what_matters(found) == what_matters(expected)
     # What Ray gives to the node before it knows of its end is lost with it, too.
     assert killing.on_the_node and set(killing.on_the_node) <= set(lost(caplog))
