@@ -3,18 +3,24 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test test-browser test-long bench speed lint constraints clean
+.PHONY: test test-browser test-long bench speed lint style constraints clean
 
 # A process for each core, with one thread each.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile
 
-test: .venv/installed lint
-	$(PYTEST) -m "not long and not browser"
+# Types are checked beside the tests; what is wrong there is said after them.
+test: .venv/installed style
+	@mkdir -p build
+	@$(BIN)/mypy > build/mypy.txt 2>&1 & types=$$!; \
+	$(PYTEST) -m "not long and not browser"; tests=$$?; \
+	wait $$types || { cat build/mypy.txt; tests=1; }; exit $$tests
 
-lint: .venv/installed
+lint: style
+	$(BIN)/mypy
+
+style: .venv/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 
 # Needs Chromium (Debian: apt-get install chromium), as `chromium` on the path.
 test-browser: .venv/installed

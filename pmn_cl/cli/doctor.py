@@ -203,6 +203,7 @@ def _tracking(folder: Path) -> Iterator[Diagnosis]:
 def _shadows(folder: Path) -> Iterator[Diagnosis]:
     """Find packages and folders that Python would take for ours, or could."""
     home = Path(__file__).resolve().parents[2]
+    installed = importlib.metadata.packages_distributions()  # reads what pip wrote of everything
     clashes = False
     for name in PACKAGES:
         spec = importlib.util.find_spec(name)
@@ -212,7 +213,7 @@ def _shadows(folder: Path) -> Iterator[Diagnosis]:
             found = f"{name} is taken from {places[0] if places else 'nowhere'}, not {home}"
             advice = "rename or uninstall that one, or start from another folder"
             yield Diagnosis("package names", "wrong", found, advice)
-        owners = set(importlib.metadata.packages_distributions().get(name, ())) - {DISTRIBUTION}
+        owners = set(installed.get(name, ())) - {DISTRIBUTION}
         for owner in sorted(owners):
             clashes = True
             found = f"the distribution {owner!r} also installs a package named {name}"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -442,9 +440,3 @@ def test_passes_are_a_small_number() -> None:
     for wrong in (-1, 11, 1.5):
         with pytest.raises(ValidationError, match="passes"):
             MultinetOptions.model_validate({"passes": wrong})
-
-
-def test_the_options_need_no_torch() -> None:
-    code = "import sys, baselines.options; print('torch' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "False"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -467,12 +465,6 @@ def test_options_reach_the_columns(experiences: Experiences) -> None:
     for wrong in ({"alpha": 0.0}, {"adapters": 1}, {"adapter": True}):
         with pytest.raises(ValidationError, match=next(iter(wrong))):
             PnnOptions.model_validate(wrong)
-
-
-def test_options_need_no_torch() -> None:
-    code = "import sys, baselines.options; print('torch' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "False"
 
 
 # Against Avalanche's, which is right as long as it is evaluated on seen tasks only.

@@ -390,33 +390,6 @@ def test_every_method_learns_from_the_batches_of_plain_hard_sharing(
     assert replayed == steps * per_step
 
 
-@pytest.mark.parametrize("kind", [*REGULARISED, *WITH_MEMORY])
-def test_a_run_that_was_cut_in_the_middle_of_a_task_goes_on_as_if_it_had_not(
-    experiences: Experiences, kind: Any
-) -> None:
-    class CutError(Exception):
-        pass
-
-    whole, cut = learn(make(kind), experiences, ["obj", "att"]), make(kind)
-
-    def stop() -> None:
-        if cut.clock.train_exp_counter == 1 and cut.clock.train_exp_iterations == 7:
-            raise CutError
-
-    cut.on_step = stop
-    with pytest.raises(CutError):
-        learn(cut, experiences, ["obj", "att"])
-    state = cut.state()
-    resumed = make(kind)
-    resumed.restore(state, [experiences["train"]["obj"]])
-    learn(resumed, experiences, ["att"])
-    for strategy in (whole, resumed):
-        learn(strategy, experiences, ["rel"])
-    assert resumed.digest() == whole.digest()
-    assert resumed.samples_seen == whole.samples_seen
-    assert resumed.details() == whole.details()
-
-
 # Plugins by name.
 
 

@@ -289,12 +289,12 @@ def kill_and_resume(out: Path, cache: Path, kills: int, seed: int) -> list[Resul
 def test_runs_killed_at_random_moments_end_as_if_nothing_had_happened(
     cache: Path, tmp_path: Path, undisturbed: tuple[Path, list[Result]]
 ) -> None:
-    found = kill_and_resume(tmp_path, cache, kills=5, seed=1)
+    found = kill_and_resume(tmp_path, cache, kills=2, seed=1)  # the driver, and a worker
     assert what_matters(found) == what_matters(undisturbed[1])
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(2, 12))
+@pytest.mark.parametrize("seed", range(1, 11))
 def test_fifty_kills(
     seed: int, cache: Path, tmp_path: Path, undisturbed: tuple[Path, list[Result]]
 ) -> None:

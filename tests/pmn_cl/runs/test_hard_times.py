@@ -47,6 +47,8 @@ class Troubled(HardSharing):
         if experience.task.name == "att" and trouble.exists():
             exec(trouble.read_text("utf-8"), {"store": experience.samples.store.path})
 """
+SCENES = "train: 300, val: 50, test: 100, novel: 100"
+FEWER = "train: 60, val: 10, test: 20, novel: 20"  # worlds are built again and again here
 KILL = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
 NARROW = """
 import resource
@@ -59,7 +61,11 @@ resource.setrlimit(resource.RLIMIT_FSIZE, ({0}, most))  # bytes that a file may 
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where stream, strategy and trouble are."""
     folder = tmp_path_factory.mktemp("place")
-    return tiny_stream(folder, '"troubled:Troubled"', "constant", troubled=TROUBLED).parent
+    path = tiny_stream(folder, '"troubled:Troubled"', "constant", troubled=TROUBLED)
+    text = path.read_text("utf-8")
+    assert SCENES in text
+    path.write_text(text.replace(SCENES, FEWER), "utf-8")
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -108,12 +114,15 @@ def message(result: Result) -> str:
     return result.error.message
 
 
+def command(place: Path, out: Path, cache: Path) -> list[str]:
+    given = ["run", str(place / "stream.yaml"), "--seed", "0", "--checkpoint-every", "0"]
+    return [*given, "--out", str(out), "--cache", str(cache), "--tracking", "off"]
+
+
 def started(place: Path, out: Path, cache: Path) -> subprocess.Popen[str]:
     """The real command, in a process of its own."""
-    given = ["run", str(place / "stream.yaml"), "--seed", "0", "--checkpoint-every", "0"]
-    given += ["--out", str(out), "--cache", str(cache), "--tracking", "off"]
     return subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-m", "pmn_cl.cli.main", *given],
+        [sys.executable, "-W", "ignore", "-m", "pmn_cl.cli.main", *command(place, out, cache)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -154,9 +163,9 @@ def test_a_run_that_can_write_nothing_is_recorded_by_the_driver(
     tmp_path: Path,
 ) -> None:
     trouble.write_text(NARROW.format(0), "utf-8")
-    with started(place, tmp_path, cache) as command:
-        said, warned = command.communicate()
-    assert command.returncode == 1
+    with started(place, tmp_path, cache) as process:
+        said, warned = process.communicate()
+    assert process.returncode == 1
     broken, other = (read_result(tmp_path / run.key / RESULT) for run in runs)
     assert (broken.status, other.status) == ("interrupted", "completed")
     assert f"{broken.key}: interrupted: exit code 1; run again to go on" in said
@@ -259,7 +268,7 @@ def store(spec: StreamSpec, cache: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def elsewhere(place: Path) -> RunSpec:
     """A run on another world."""
-    text = (place / "stream.yaml").read_text("utf-8").replace("train: 300", "train: 100")
+    text = (place / "stream.yaml").read_text("utf-8").replace("train: 60", "train: 40")
     (place / "other.yaml").write_text(text, "utf-8")
     return plan_runs(load_spec(place / "other.yaml"), ["constant"], [0])[0]
 
@@ -341,13 +350,12 @@ def test_a_second_driver_is_told_who_was_first(
     with started(place, out, cache) as first:
         while not here.exists() and first.poll() is None:
             time.sleep(0.02)
-        with started(place, out, cache) as second:
-            _, refused = second.communicate()
+        second = CliRunner().invoke(main, command(place, out, cache))
         go.touch()
         said, warned = first.communicate()
-    assert second.returncode == 2
-    assert f"{out}: the folder is in use by process {first.pid} on" in refused
-    assert len(refused.splitlines()) == 1
+    assert second.exit_code == 2
+    assert f"{out}: the folder is in use by process {first.pid} on" in second.stderr
+    assert len(second.stderr.splitlines()) == 1
     assert first.returncode == 0 and warned == "", said + warned
     results = [read_result(out / run.key / RESULT) for run in runs]
     assert what_matters(results) == what_matters(undisturbed)

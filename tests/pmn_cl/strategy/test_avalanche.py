@@ -21,7 +21,6 @@ def run(code: str, *before: Path) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
-        timeout=300,
     )
 
 

@@ -25,7 +25,7 @@ from pmn_cl.data.store import Store
 from pmn_cl.errors import UserError
 
 if TYPE_CHECKING:
-    from tests.benchmarks.digit_scenes.conftest import Truth
+    from tests.benchmarks.worlds.digit_scenes.conftest import Truth
 
 Columns = dict[str, np.ndarray]
 

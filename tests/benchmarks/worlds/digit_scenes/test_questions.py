@@ -16,7 +16,7 @@ import pytest
 from pmn_cl.data.store import Store
 
 if TYPE_CHECKING:
-    from tests.benchmarks.digit_scenes.conftest import Truth
+    from tests.benchmarks.worlds.digit_scenes.conftest import Truth
 
 VALUES = {
     "size": ("small", "large"),

@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 from pmn_cl.data.store import Store
 
 if TYPE_CHECKING:
-    from tests.benchmarks.digit_scenes.conftest import Truth
+    from tests.benchmarks.worlds.digit_scenes.conftest import Truth
 
 CANVAS = 192  # pixels on a side
 DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]

@@ -23,7 +23,7 @@ from benchmarks.worlds.digit_scenes.world import DigitOptions, DigitScenes
 from pmn_cl.data.store import Store
 
 if TYPE_CHECKING:
-    from tests.benchmarks.digit_scenes.conftest import Truth
+    from tests.benchmarks.worlds.digit_scenes.conftest import Truth
 
 TINY = {"train": 4, "val": 2, "test": 3, "novel": 3}
 TINY_DIGEST = "975501873c0c78ec06d8914cf2b50049f0dbac4beea8dbdef1aed791b45521cd"

@@ -155,7 +155,7 @@ def test_a_run_that_somebody_holds_is_left_alone(
 
 @pytest.mark.parametrize("stream", sorted(shipped_streams()))
 def test_a_run_is_the_same_after_it_was_written_down(stream: str, tmp_path: Path) -> None:
-    from pmn_cl.runs.execute.engines import slurm
+    from pmn_cl.runs.engines import slurm
 
     spec = load_spec(shipped_streams()[stream])
     for run in plan_runs(spec):
