@@ -181,9 +181,9 @@ def _execution(explanation: Explanation) -> Iterator[str]:
         if line.gate is not None:
             gate = f"{line.gate:.2f} {_bar(line.gate)}"
         callee = f"{'  ' * line.depth}{line.callee}{'*' if line.named else ''}"
-        words = f"{line.query} → {line.reply}" if line.reply else line.query
+        passed = f"{line.query} → {line.reply}" if line.reply else line.query
         step = f"step {line.step}" if line.depth == 0 else ""
-        yield f"  {line.numbers:>{width}}  {step:<6}  {callee:<18}  {gate}  {words}"
+        yield f"  {line.numbers:>{width}}  {step:<6}  {callee:<18}  {gate}  {passed}"
     yield f"  {'':>{width}}  * named below: its gate is at least an even share"
     attention = explanation.caption_attention
     if explanation.caption:
