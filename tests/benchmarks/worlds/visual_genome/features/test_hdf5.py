@@ -86,7 +86,7 @@ class Attack:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "photos36_imgid2idx.pkl: no such file; it says which image has which row"),
+        (None, "photos36_imgid2idx.pkl: no such file; it lists which image has which row"),
         (pickle.dumps({1: Attack()}), r"system, which is no plain .* nothing of it was run"),
         (pickle.dumps([1, 2]), "holds a list, expected a dict"),
         (pickle.dumps({}), "holds a dict, expected a dict from image id"),
