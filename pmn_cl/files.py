@@ -39,7 +39,7 @@ def write_whole(path: Path, text: str, *, sync: bool = True) -> None:
 
 @contextmanager
 def storing(path: Path) -> Iterator[None]:
-    """Say which file or folder cannot be written, and why, where the system refuses."""
+    """Raise which file or folder cannot be written, and why, where the system refuses."""
     try:
         yield
     except OSError as error:
@@ -89,7 +89,7 @@ def _locked(folder: Path, descriptor: int) -> bool:
 
 def _holder(folder: Path) -> str:
     try:
-        who = json.loads((folder / _LOCK).read_text("utf-8"))
-        return f"process {who['process']} on {who['host']}, since {who['since']}"
+        holder = json.loads((folder / _LOCK).read_text("utf-8"))
+        return f"process {holder['process']} on {holder['host']}, since {holder['since']}"
     except (OSError, ValueError, KeyError):
         return "another process"

@@ -1,1 +1,1 @@
-"""From a world to batches: stores, samples, loaders. Knows no model."""
+"""From a world to batches: stores, samples, loaders. No models here."""

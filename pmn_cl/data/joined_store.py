@@ -3,7 +3,7 @@
 A folder holds ``features.h5``, whose table ``all/scenes`` is the scenes of every split, and parts
 with samples of some tasks, each made for just those features. Parts that no task of a stream needs
 may be missing. A part may have further splits that no score is given on: ``extra`` (more training
-samples, which a world adds where a stream asks for them) and ``server`` (questions without
+samples, which a world adds where a stream wants them) and ``server`` (questions without
 answers, for an evaluation server). They are no splits of the stream; ``table`` gives them.
 """
 
@@ -33,7 +33,7 @@ class Part:
     command: str
 
     def missing(self, folder: Path) -> UserError:
-        """Say that it is not there, who needs it, and what to do."""
+        """Return the error that it is not there, with what needs it and what to do."""
         plural = "s" if len(self.tasks) > 1 else ""
         return UserError(
             f"{folder / self.file}: not prepared yet, but needed by the task{plural} "
@@ -75,7 +75,7 @@ class JoinedStore(Store):
     def tasks(self, split: str) -> list[str]:
         """Return the tasks of a split, also of parts that are not prepared yet.
 
-        Whoever asks for the table of one of those is told how to prepare it.
+        The table of one of those raises how to prepare it.
         """
         absent = [task for part in self._absent for task in part.tasks if split in _ALWAYS]
         return [*super().tasks(split), *absent]
@@ -90,7 +90,7 @@ class JoinedStore(Store):
         return super().table(split, table)
 
     def verify(self) -> bool:
-        """Read every file and tell whether all still have their digests."""
+        """Read every file and return whether all still have their digests."""
         return all(store.verify() for store in self._parts)
 
 
@@ -108,13 +108,13 @@ def _check_features(part: Part, store: Store, regions: Store) -> None:
 def _joined_names(stores: Sequence[Store]) -> dict[str, list[str]]:
     """Return what the numbers of all files mean; two files may not mean different things."""
     joined: dict[str, list[str]] = {}
-    said_by: dict[str, Path] = {}
+    first_in: dict[str, Path] = {}
     for store in stores:
         for what, names in store.names.items():
             if joined.setdefault(what, names) != names:
                 raise UserError(
-                    f"{store.path}: has other {what} ({len(names)}) than {said_by[what].name} "
+                    f"{store.path}: has other {what} ({len(names)}) than {first_in[what].name} "
                     f"({len(joined[what])}); prepare both with the same vocabularies"
                 )
-            said_by.setdefault(what, store.path)
+            first_in.setdefault(what, store.path)
     return joined

@@ -3,7 +3,7 @@
 A batch is (x, y): x with the environment (``regions`` (B, N, d), ``boxes`` (B, N, 4) as x1, y1,
 x2, y2 in 0 … 1, ``mask`` (B, N), ``scene`` (B,), its number in the store), the task's query and
 ``sample`` (B,), its place among the samples; y with the task's target and ``task`` (B,), its
-label, so that a loss can tell tasks apart in a mixed batch. Whole numbers come as int64 and
+label, so that a loss can separate tasks in a mixed batch. Whole numbers come as int64 and
 floats as float32.
 """
 
@@ -48,7 +48,7 @@ def _tensor(array: NDArray[Any]) -> Tensor:
 
 
 class _Recycled:
-    """Memory that nobody holds any more, for the next batches.
+    """Memory that is not in use any more, for the next batches.
 
     The system clears memory that it hands out, which takes as long as to read into it.
     """
@@ -193,7 +193,7 @@ class BatchLoader:
 
     ``start`` skips that many batches without reading them, to go on where a run was cut.
     ``workers`` threads read ahead, a batch each; the batches are the same with any number of them.
-    Usually nobody needs to: only scenes that are not in memory have some.
+    Usually none are needed: only scenes that are not in memory have some.
     """
 
     def __init__(

@@ -85,7 +85,7 @@ class Samples:
 
 
 def digest_of_samples(samples: Samples) -> str:
-    """Return a digest of which samples these are; the store says what they are."""
+    """Return a digest of which samples these are; the store has what they are."""
     whole = hashlib.sha256(np.ascontiguousarray(samples.rows).tobytes())
     for name in sorted(samples.added):
         whole.update(np.ascontiguousarray(samples.added[name]).tobytes())
@@ -115,7 +115,7 @@ def choose_fraction(kinds: NDArray[Any], percent: float, seed: int) -> Rows:
 
     Smaller fractions are part of larger ones, and each kind keeps its share to within about one
     sample: within a kind of m samples, the one drawn k-th stands at (k + ½) / m, and a
-    fraction takes the lowest standings. Depends on the seed alone, not on who asks.
+    fraction takes the lowest standings. Depends on the seed alone.
     """
     if not 0 < percent <= 100:
         raise UserError(f"a fraction of {percent}%, expected more than 0 and at most 100")

@@ -1,7 +1,7 @@
 """One file that holds a prepared world: written once as a stream, read by memory map.
 
 Layout: ``<split>/scenes/<column>`` (regions, boxes, mask, and whatever truth a world keeps) and
-``<split>/<task>/<column>``, where a task's ``scene`` column says which scene a sample is about.
+``<split>/<task>/<column>``, where a task's ``scene`` column is the scene a sample is about.
 Datasets are contiguous and uncompressed, so that rows can be read at the dataset's offset, by
 memory map or one by one, several times faster than through the HDF5 library.
 
@@ -33,7 +33,7 @@ FORMAT, FORMAT_VERSION = "pmn-bench store", 1
 SCENES = "scenes"
 ENVIRONMENT = ("regions", "boxes", "mask")  # what every scene must have
 _MOST_TOUCHED = 1 << 24  # bytes read from a map, each page of which may bring in 2 MB around it
-_ABANDONED = 3600  # seconds without a write after which a partial file is nobody's
+_ABANDONED = 3600  # seconds without a write after which a partial file is abandoned
 
 
 class StoreWriter:
@@ -171,7 +171,7 @@ def _create_file(path: Path) -> h5py.File:
 
 @contextmanager
 def _storing(path: Path, option: str) -> Iterator[None]:
-    """Say what is wrong where the store itself, not the world, cannot be written."""
+    """Raise what is wrong where the store itself, not the world, cannot be written."""
     try:
         yield
     except (OSError, RuntimeError) as error:  # h5py raises both
@@ -326,7 +326,7 @@ class Store:
             ) from None
 
     def verify(self) -> bool:
-        """Read everything and tell whether it still has the digest it was sealed with."""
+        """Read everything and return whether it still has the digest it was sealed with."""
         hashes = {}
         for table, columns in self._columns.items():
             for column, mapped in columns.items():

@@ -1,6 +1,6 @@
 """What a world is: a source of scenes with their truth, prepared once into a store.
 
-A world knows nothing of models. To add one, subclass ``World`` in a file of your own and name
+A world is independent of models. To add one, subclass ``World`` in a file of your own and name
 it in a stream's YAML as ``package.module:Name``.
 """
 
@@ -85,7 +85,7 @@ class World(ABC):
         return {}
 
     def relation_phrases(self) -> dict[str, str]:
-        """Return how relations are said between two things ("left of"), where names are not."""
+        """Return phrases for relations ("left of"), where their names are none themselves."""
         return {}
 
     def preview(self, store: Store, path: Path) -> None:

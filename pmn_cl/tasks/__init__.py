@@ -1,1 +1,1 @@
-"""The tasks: what a sample asks, how an answer is scored and trained. Knows no model."""
+"""The tasks: what a sample asks, how an answer is scored and trained. No models here."""

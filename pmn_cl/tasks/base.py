@@ -1,7 +1,8 @@
 """The six tasks of the paper: what a sample asks, how an answer is scored and trained.
 
-A task knows no model. ``query`` and ``target`` name the columns of its samples that a batch
-carries; scores are 0 to 1 (CIDEr-D is not bounded), higher is better for every primary metric.
+A task is independent of models. ``query`` and ``target`` name the columns of its samples that a
+batch carries; scores are 0 to 1 (CIDEr-D is not bounded), and higher is better for every primary
+metric.
 
 Models give *outputs* (logits) to ``loss`` and *predictions* (what ``decode`` makes of outputs,
 small enough to keep for a whole split) to ``score``.

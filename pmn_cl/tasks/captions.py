@@ -54,7 +54,7 @@ class CaptionTask(Task):
         return likeliest(outputs)
 
     def constant(self, columns: Columns, names: Names) -> NDArray[Any]:
-        """The best of the commonest captions, judged on some of the samples."""
+        """The best of the commonest captions, evaluated on some of the samples."""
         found, counts = np.unique(columns["words"], axis=0, return_counts=True)
         common = found[np.argsort(-counts, kind="stable")[:_CAPTIONS_TRIED]]
         some = {"captions": columns["words"][:: 1 + len(columns["words"]) // 500, None]}

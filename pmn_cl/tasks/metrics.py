@@ -1,6 +1,6 @@
 """Metrics of single tasks: pure functions from predictions and truth to a Python float.
 
-Each states its equation, its source and whether higher is better. Nothing here knows tasks,
+Each states its equation, its source and whether higher is better. Nothing here depends on tasks,
 models or streams; what a whole stream of scores means is in `scores`.
 """
 
@@ -143,10 +143,10 @@ def vqa_accuracy(prediction: str, answers: Sequence[str]) -> float:
     """
     if isinstance(answers, str) or len(answers) == 0:
         raise ValueError(f"answers must be a list with at least one answer, not {answers!r}")
-    said, truths = strip_answer(prediction), [strip_answer(answer) for answer in answers]
+    given, truths = strip_answer(prediction), [strip_answer(answer) for answer in answers]
     if len(set(truths)) > 1:
-        said, truths = normalise_answer(said), [normalise_answer(truth) for truth in truths]
-    n, m = len(truths), truths.count(said)
+        given, truths = normalise_answer(given), [normalise_answer(truth) for truth in truths]
+    n, m = len(truths), truths.count(given)
     # m annotators see m - 1 matches among the others, the remaining n - m see all m.
     return (m * min((m - 1) / 3, 1.0) + (n - m) * min(m / 3, 1.0)) / n
 
@@ -177,7 +177,7 @@ def cider_d(
     ids = list(candidates)
     sentences = [candidates[i] for i in ids] + [r for i in ids for r in references[i]]
     words = [tokenize_caption(s) if tokenize else s.split() for s in sentences]
-    # Candidates are sentences 0..N-1; `owner` says whose reference each later sentence is.
+    # Candidates are sentences 0..N-1; `owner` has the candidate of each later sentence.
     owner = np.repeat(np.arange(len(ids)), [len(references[i]) for i in ids])  # (references,)
     lengths = np.array([len(w) for w in words], dtype=np.int64)
     gap = lengths[owner] - lengths[len(ids) :]

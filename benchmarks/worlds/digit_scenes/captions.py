@@ -1,4 +1,4 @@
-"""Captions: several sentences per scene that say what no single region shows.
+"""Captions: several sentences per scene about what no single region shows.
 
 Each names the arrangement, the colour of the majority (where there is one) and the ground;
 most also name the digit that stands at the far left.

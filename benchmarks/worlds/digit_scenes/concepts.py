@@ -1,4 +1,4 @@
-"""Everything a scene can contain or a sentence can say, by name, and what training never shows.
+"""Everything a scene can contain or a sentence can mention, by name, and what training never shows.
 
 This file holds facts only: no randomness, no drawing.
 """

@@ -26,7 +26,7 @@ VALUES: dict[str, tuple[str, ...]] = {
 Kind = tuple[str, ...]  # which properties a description names
 KINDS: tuple[Kind, ...] = tuple(k for n in (1, 2, 3) for k in combinations(PROPERTIES, n))
 # Size or texture alone fits something in nearly every scene: no use for asking whether or what.
-TELLING_KINDS = tuple(k for k in KINDS if "colour" in k or "digit" in k)
+DISTINCTIVE_KINDS = tuple(k for k in KINDS if "colour" in k or "digit" in k)
 
 
 class Description(NamedTuple):
@@ -45,7 +45,7 @@ class Description(NamedTuple):
         return is_novel_pair(self.digit, self.colour)
 
     @property
-    def telling(self) -> bool:
+    def distinctive(self) -> bool:
         """Whether one has to recognise a digit or a colour to know what it fits."""
         return self.digit is not None or self.colour is not None
 

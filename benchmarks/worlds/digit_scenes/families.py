@@ -1,6 +1,6 @@
-"""The question families: each function tries to make one question about a scene, or says None.
+"""The question families: each function tries to make one question about a scene, or returns None.
 
-Answers are balanced at the source: yes/no families are told the answer wanted, and counts are
+Answers are balanced at the source: yes/no families receive the answer wanted, and counts are
 drawn before what is counted. Programs are nested calls, such as
 ``query(colour, unique(relate(left, unique(large seven))))``.
 """
@@ -19,8 +19,8 @@ from benchmarks.worlds.digit_scenes.concepts import (
     SAME_DIGIT,
 )
 from benchmarks.worlds.digit_scenes.descriptions import (
+    DISTINCTIVE_KINDS,
     PROPERTIES,
-    TELLING_KINDS,
     VALUES,
     Description,
     describe,
@@ -31,7 +31,7 @@ from benchmarks.worlds.digit_scenes.questions import Question, View
 # What a relation gives away about the thing found, and so is no use asking of it.
 _GIVEN_AWAY = {SAME_DIGIT: "digit", SAME_COLOUR: "colour"}
 _ASKED_PROPERTIES = ("colour", "colour", "digit", "digit", "size", "texture")  # by weight
-_TOLD_APART = ("colour", "digit")  # what novel compositions are made of
+_COMPOSED = ("colour", "digit")  # what novel compositions are made of
 
 
 def _recognised(
@@ -39,16 +39,16 @@ def _recognised(
 ) -> frozenset[int]:
     """Return the things of a relational question whose digit or colour has to be recognised."""
     compared = relation in _GIVEN_AWAY
-    things = {anchor} if compared or unique.telling else set()
-    return frozenset(things | set(subjects) if compared or asked in _TOLD_APART else things)
+    things = {anchor} if compared or unique.distinctive else set()
+    return frozenset(things | set(subjects) if compared or asked in _COMPOSED else things)
 
 
 def exist(view: View, rng: Random, answer: str) -> Question | None:
     """Is there a red seven?"""
-    kind = rng.choice(TELLING_KINDS)
+    kind = rng.choice(DISTINCTIVE_KINDS)
     asked = describe(rng.choice(view.things), kind)
     found = view.index.find(asked)
-    for _ in range(20 if answer == "no" else 0):  # of one kind, so that length tells nothing
+    for _ in range(20 if answer == "no" else 0):  # of one kind, so that length gives nothing away
         asked = draw_description(rng, kind)
         found = view.index.find(asked)
         if not found:
@@ -75,7 +75,7 @@ def verify(view: View, rng: Random, answer: str) -> Question | None:
         f"verify({prop}, {v}, unique({text}))",
         answer,
         frozenset((thing,)),
-        frozenset((thing,) if prop in _TOLD_APART or unique.telling else ()),
+        frozenset((thing,) if prop in _COMPOSED or unique.distinctive else ()),
         (unique, unique.adding(prop, value)),
         {"D": text, "v": v},
     )
@@ -97,13 +97,13 @@ def same(view: View, rng: Random, answer: str) -> Question | None:
     second = view.index.unique(rng, other, without=(prop,))
     if first is None or second is None:
         return None
-    told = prop in _TOLD_APART
+    composed = prop in _COMPOSED
     return Question(
         "same",
         f"same({prop}, unique({first.text()}), unique({second.text()}))",
         answer,
         frozenset((one, other)),
-        frozenset(t for t, d in ((one, first), (other, second)) if told or d.telling),
+        frozenset(t for t, d in ((one, first), (other, second)) if composed or d.distinctive),
         (first, second),
         {"D": first.text(), "D2": second.text(), "attr": prop},
     )
@@ -111,7 +111,7 @@ def same(view: View, rng: Random, answer: str) -> Question | None:
 
 def more(view: View, rng: Random, answer: str) -> Question | None:
     """Are there more red symbols than blue symbols?"""
-    prop = rng.choice(_TOLD_APART)
+    prop = rng.choice(_COMPOSED)
     first = describe(rng.choice(view.things), (prop,))
     second = draw_description(rng, (prop,))
     if answer == "no":
@@ -142,7 +142,7 @@ def exist_related(view: View, rng: Random, answer: str) -> Question | None:
     unique = view.index.unique(rng, anchor)
     if unique is None:
         return None
-    prop = rng.choice([p for p in _TOLD_APART if p != _GIVEN_AWAY.get(relation)])
+    prop = rng.choice([p for p in _COMPOSED if p != _GIVEN_AWAY.get(relation)])
     # A "no" names something of the scene too, where it can: merely seeing it must not be enough.
     source = view.things[rng.choice(subjects)] if answer == "yes" else rng.choice(view.things)
     asked = describe(source, (prop,)) if rng.random() < 0.8 else draw_description(rng, (prop,))
@@ -170,7 +170,7 @@ def exist_related(view: View, rng: Random, answer: str) -> Question | None:
 
 def count(view: View, rng: Random) -> Question:
     """How many red symbols are there?"""
-    absent = draw_description(rng, rng.choice(TELLING_KINDS[:6]))
+    absent = draw_description(rng, rng.choice(DISTINCTIVE_KINDS[:6]))
     numbers = sorted(view.by_count)
     if not view.index.find(absent):
         numbers.append(0)
@@ -187,7 +187,7 @@ def count_of(view: View, asked: Description) -> Question:
         f"count(find({asked.text()}))",
         str(len(found)),
         frozenset(found),
-        frozenset(found if asked.telling else ()),
+        frozenset(found if asked.distinctive else ()),
         (asked,),
         {"P": asked.text(plural=True)},
     )
@@ -227,7 +227,7 @@ def query(view: View, rng: Random) -> Question | None:
         f"query({prop}, unique({text}))",
         VALUES[prop][getattr(view.things[thing], prop)],
         frozenset((thing,)),
-        frozenset((thing,) if prop in _TOLD_APART or unique.telling else ()),
+        frozenset((thing,) if prop in _COMPOSED or unique.distinctive else ()),
         (unique,),
         {"D": text, "attr": prop},
     )

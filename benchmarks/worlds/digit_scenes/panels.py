@@ -1,4 +1,4 @@
-"""What the preview shows: chooses scenes, and puts what the store says of them into sentences.
+"""What the preview shows: chooses scenes, and puts what the store holds of them into sentences.
 
 Nothing here draws; ``preview`` does, and ``layout`` finds room for labels.
 """
@@ -126,7 +126,7 @@ def lines_of(asked: AskedQuestion) -> list[str]:
 
 
 def _is_faint(thing: Thing, ground: int) -> bool:
-    """Whether a thing is hard for people to tell from the ground, as green is on grass."""
+    """Whether a thing is hard for people to see on the ground, as green is on grass."""
     return math.dist(COLOURS[COLOUR_NAMES[thing.colour]], GROUNDS[GROUND_NAMES[ground]]) < 150
 
 

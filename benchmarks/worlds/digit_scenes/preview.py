@@ -1,6 +1,6 @@
 """A picture of the world to look at: six scenes with boxes, truth, a caption and questions.
 
-``panels`` says what is shown and where on a scene; here it is drawn. Lengths are pixels of the
+``panels`` decides what is shown and where on a scene; here it is drawn. Lengths are pixels of the
 picture, which has 72 of them to the inch, so that font sizes are pixels too.
 """
 

@@ -90,7 +90,7 @@ class View:
         novel = {number for number, thing in enumerate(self.things) if thing.novel}
         found: defaultdict[int, list[Description]] = defaultdict(list)
         for description, things in self.index.fitting.items():
-            if not novel or (description.telling and novel.intersection(things)):
+            if not novel or (description.distinctive and novel.intersection(things)):
                 found[len(things)].append(description)
         return dict(found)
 
@@ -105,7 +105,7 @@ class View:
         return dict(found)
 
     def needs_novel(self, question: Question) -> tuple[bool, bool]:
-        """Tell whether it needs a novel digit-colour pair, and a novel relation-colour pair."""
+        """Return whether it needs a novel digit-colour pair, and a novel relation-colour pair."""
         pair = any(self.things[t].novel for t in question.recognised) or any(
             d.novel for d in question.mentions
         )

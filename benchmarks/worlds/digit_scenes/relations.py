@@ -1,4 +1,4 @@
-"""The seven relations between the things of a scene: who stands how to whom.
+"""The seven relations between the things of a scene: which stands how to which.
 
 ``related(scene)[r][o]`` are the subjects s of "s r o": the things left of o, those that show
 the same digit as o, and so on. A thing is never related to itself.

@@ -163,7 +163,7 @@ def _relation_rows(view: View, rng: Random, novel: bool) -> list[Row]:
         ]
         if not triplets:
             continue
-        # Where many fit, which one was drawn says little: prefer those with few.
+        # Where many fit, which one was drawn matters little: prefer those with few.
         given, target = rng.choices(triplets, [1 / len(sought[g]) ** 2 for g, _ in triplets])[0]
         rows.append(
             {
@@ -198,7 +198,7 @@ def _questions(view: View, rng: Random, wanted: Sequence[str], novel: bool) -> l
     for answer in wanted:
         makers = [partial(make, answer=answer) for make in _YES_NO]
         asked.append(ask(view, rng, makers, families.count, novel=novel))
-    # A question about the whole needs no composition: the novel split asks another instead.
+    # A question about the whole needs no composition: the novel split has another instead.
     whole = families.query_related if novel else families.overall
     others: list[Maker] = [families.count, families.count_related, whole]
     others += [families.query, families.query_related] * 2

@@ -101,7 +101,7 @@ class DigitScenes(World):
         return draw(read_scene(store, split, scene), _PICTURE_SCALE)
 
     def question_kinds(self, store: Store, split: str) -> dict[str, NDArray[np.bool_]]:
-        """Tell questions apart by their family; a relation that is counted is M_cnt's to ask."""
+        """Return which questions are of which kind; counted relations are "counting" ones."""
         family = store.table(split, "vqa")["family"].array
         return {
             kind: np.isin(family, [FAMILIES.index(name) for name in names])
@@ -109,7 +109,7 @@ class DigitScenes(World):
         }
 
     def relation_phrases(self) -> dict[str, str]:
-        """Say relations as questions do."""
+        """Return relations as questions word them."""
         first = (phrases[0] for phrases in RELATION_PHRASES)
         return dict(zip(RELATIONS, first, strict=True))
 

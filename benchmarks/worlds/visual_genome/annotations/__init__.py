@@ -1,6 +1,6 @@
-"""What people said about the images, from published files to samples about extracted boxes.
+"""People's annotations of the images, from published files to samples about extracted boxes.
 
-Each command makes one whole file beside ``features.h5``, about whose rows its samples are:
+Each command makes one whole file beside ``features.h5``, whose rows its samples refer to:
 
 - ``genome`` → genome.h5: obj, att and rel out of Visual Genome. ``facts/objects`` and
   ``facts/relations`` keep what its training images show, for questions made of it.
@@ -11,7 +11,7 @@ Each command makes one whole file beside ``features.h5``, about whose rows its s
 Vectors of a GloVe file are in ``words/question`` of vqa.h5 and ``words/caption`` of coco.h5:
 ``vector`` (W, d) and ``found`` (W,), a row for each of "question words" and "caption words".
 
-Reading order: ``json_lists`` and ``records`` read any version; ``genome_files``, ``vqa_files`` and
-``coco`` know the published forms; ``leakage`` keeps what is tested on out of training; ``parts``
-builds a file once; ``tally`` counts what was repaired or left out.
+Reading order: ``json_lists`` and ``records`` read any version; ``genome/files``, ``vqa/files`` and
+``coco`` read the published forms; ``genome/leakage`` keeps what is tested on out of training;
+``parts`` builds a file once; ``tally`` counts what was repaired or left out.
 """

@@ -1,6 +1,6 @@
 """From COCO's caption files to samples of cap: the split of the 2014 challenge, as in the paper.
 
-A training sample is one caption; of an image to be judged there is one sample, scored against all
+A training sample is one caption; of an image to evaluate on there is one sample, scored against all
 captions of the image. Those are kept whole, in words that the vocabulary need not have
 ("reference words", which begin like "caption words"): a score is then the one that the captions as
 published give.
@@ -18,22 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.worlds.visual_genome.annotations.files import PublishedFile, check_folder, find
-from benchmarks.worlds.visual_genome.annotations.genome.parts import (
-    Made,
-    Say,
-    Table,
-    Watch,
-    prepare_part,
-)
-from benchmarks.worlds.visual_genome.annotations.genome.vocabularies import (
-    END,
-    PADDING,
-    START,
-    UNKNOWN,
-    Words,
-)
 from benchmarks.worlds.visual_genome.annotations.glove import add_vectors, check_vectors
 from benchmarks.worlds.visual_genome.annotations.json_lists import records
+from benchmarks.worlds.visual_genome.annotations.parts import (
+    Made,
+    Table,
+    prepare_part,
+)
 from benchmarks.worlds.visual_genome.annotations.records import image_of
 from benchmarks.worlds.visual_genome.annotations.scenes import PreparedScenes
 from benchmarks.worlds.visual_genome.annotations.splits import (
@@ -43,6 +34,14 @@ from benchmarks.worlds.visual_genome.annotations.splits import (
     standing,
 )
 from benchmarks.worlds.visual_genome.annotations.tally import Summary
+from benchmarks.worlds.visual_genome.annotations.vocabularies import (
+    END,
+    PADDING,
+    START,
+    UNKNOWN,
+    Words,
+)
+from benchmarks.worlds.visual_genome.callbacks import Echo, Watch
 from pmn_cl.data.store import Store
 from pmn_cl.errors import UserError
 from pmn_cl.progress import ProgressCallback
@@ -75,7 +74,7 @@ class Described(NamedTuple):
 
 
 def prepare_coco(
-    source: Path, out: Path, glove: Path | None, options: CocoOptions, watch: Watch, say: Say
+    source: Path, out: Path, glove: Path | None, options: CocoOptions, watch: Watch, echo: Echo
 ) -> Store:
     """Make coco.h5 of the published files, unless it is there already."""
     check_folder(source, "COCO's captions_train2014.json and captions_val2014.json")
@@ -92,7 +91,7 @@ def prepare_coco(
         {"features": scenes.digest},
         lambda: make_coco(files, glove, scenes, options, watch),
         watch,
-        say,
+        echo,
     )
 
 

@@ -1,4 +1,4 @@
-"""Published files: what they are called, who needs them, where they come from; their digests."""
+"""Published files: what they are called, what needs them, where they come from; their digests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_folder(folder: Path, what: str) -> None:
 
 
 def find(folder: Path, file: PublishedFile) -> Path:
-    """Return where a published file is, or say what is missing."""
+    """Return where a published file is, or raise what is missing."""
     check_folder(folder, file.names[0])
     for name in file.names:
         if (folder / name).is_file():

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.worlds.visual_genome.annotations.genome.parts import Made, Watch
+from benchmarks.worlds.visual_genome.annotations.parts import Made
+from benchmarks.worlds.visual_genome.callbacks import Watch
 from pmn_cl.errors import UserError
 from pmn_cl.progress import ProgressCallback
 
@@ -80,7 +81,7 @@ def check_vectors(path: Path | None) -> None:
 def add_vectors(
     made: Made, table: str, path: Path, words: Sequence[str], marks: int, watch: Watch
 ) -> None:
-    """Let a part keep vectors for its words, in ``words/<table>``, and say which share was found.
+    """Let a part keep vectors for its words, in ``words/<table>``, and note which share was found.
 
     The first words are marks, which no file has.
     """

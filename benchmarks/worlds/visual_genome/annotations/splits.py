@@ -1,4 +1,4 @@
-"""Which split an image belongs to: by its id alone, the same wherever and whenever it is asked."""
+"""Which split an image belongs to: by its id alone, always the same."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TRAIN, VAL, TEST = range(3)
 
 
 def standing(source: str, image: int) -> float:
-    """Return a number in 0 … 1 that an image has for ever, as good as random."""
+    """Return a number in 0 … 1 that an image always has, as good as random."""
     digest = hashlib.sha256(f"{source}/{image}".encode()).digest()
     return int.from_bytes(digest[:8], "big") / 2**64
 

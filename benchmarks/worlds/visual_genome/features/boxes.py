@@ -27,7 +27,7 @@ class Regions(NamedTuple):
 
 
 def choose_regions(image: Image, counts: Counts) -> Regions | None:
-    """Return what is kept of an image, the most confident first where the form tells."""
+    """Return what is kept of an image, the most confident first where the form has confidences."""
     counts.whole += 1
     counts.with_confidences += image.confidences is not None
     counts.with_36_boxes += len(image.boxes) == MOST_BOXES

@@ -45,14 +45,14 @@ class Counts:
         return cls(**{**kept, "skipped": Counter(kept["skipped"])})
 
     def lines(self, fixed_is_ordered: bool) -> list[str]:
-        """Say all of it in sentences."""
+        """Return all of it in sentences."""
         rows = self.images + self.skipped.total()
-        said = [f"{rows:,} images read, {self.images:,} kept"]
+        lines = [f"{rows:,} images read, {self.images:,} kept"]
         if self.not_needed:
-            said[0] += f"; {self.not_needed:,} more were not needed"
+            lines[0] += f"; {self.not_needed:,} more were not needed"
         for reason, count in self.skipped.most_common():
-            said.append(f"{count:,} skipped, {reason}")
-        said.append(f"{self.boxes:,} boxes, {self.kept_boxes:,} kept")
+            lines.append(f"{count:,} skipped, {reason}")
+        lines.append(f"{self.boxes:,} boxes, {self.kept_boxes:,} kept")
         for count, why in (
             (self.duplicate_boxes, "dropped, overlapping a kept one (IoU > 0.7)"),
             (self.boxes_beyond, "dropped, beyond 36 in an image"),
@@ -61,10 +61,10 @@ class Counts:
             (self.repaired_boxes, "cut to the image that they reached out of"),
         ):
             if count:
-                said.append(f"{count:,} boxes {why}")
+                lines.append(f"{count:,} boxes {why}")
         if self.clipped_values:
-            said.append(f"{self.clipped_values:,} feature values cut to float16's ±65,504")
-        return [*said, self._order(fixed_is_ordered)] if self.whole else said
+            lines.append(f"{self.clipped_values:,} feature values cut to float16's ±65,504")
+        return [*lines, self._order(fixed_is_ordered)] if self.whole else lines
 
     def _order(self, fixed_is_ordered: bool) -> str:
         if self.with_confidences == self.whole:

@@ -26,7 +26,7 @@ _NEEDED = ("image_features", "image_bb", "spatial_features")
 # What h5py raises where a file is damaged.
 _DAMAGED = (OSError, RuntimeError, LookupError, ValueError, TypeError, OverflowError, MemoryError)
 _WIDEST = 1 << 16  # features of a box
-_FARTHEST = 0.05  # of a side: nearer to the origin, a quotient says little about the size
+_FARTHEST = 0.05  # of a side: nearer to the origin, a quotient is a poor estimate of the size
 
 
 class Hdf5WithPickle(Reader):
@@ -42,7 +42,7 @@ class Hdf5WithPickle(Reader):
 
     @classmethod
     def recognises(cls, path: Path) -> bool:
-        """Tell whether it is a HDF5 file with features and boxes."""
+        """Return whether it is a HDF5 file with features and boxes."""
         try:
             if not path.is_file() or not h5py.is_hdf5(path):
                 return False
@@ -65,7 +65,7 @@ class Hdf5WithPickle(Reader):
         expected = self.path.with_name(f"{self.path.stem}_imgid2idx.pkl")
         if not expected.is_file():
             raise UserError(
-                f"{expected}: no such file; it says which image has which row of "
+                f"{expected}: no such file; it lists which image has which row of "
                 f"{self.path.name}: put it beside"
             )
         return expected
@@ -160,10 +160,10 @@ class _Parts:
 
 def _side(pixels: Floats, scaled: Floats) -> int:
     """Return the side of an image that pixels are divided by."""
-    telling = (scaled > _FARTHEST) & np.isfinite(pixels) & np.isfinite(scaled)
-    if not telling.any():
-        raise UnreadableError("no box tells the size of the image")
-    side = float(np.median(pixels[telling].astype("f8") / scaled[telling]))
+    usable = (scaled > _FARTHEST) & np.isfinite(pixels) & np.isfinite(scaled)
+    if not usable.any():
+        raise UnreadableError("no box shows the size of the image")
+    side = float(np.median(pixels[usable].astype("f8") / scaled[usable]))
     if not 0.5 <= side <= 1e6:
         raise UnreadableError("width or height is none of an image")
     return round(side)

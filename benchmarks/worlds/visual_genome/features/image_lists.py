@@ -30,11 +30,11 @@ class Listed(NamedTuple):
     id: int
 
 
-Sizes = dict[Listed, tuple[int, int] | None]  # width and height, where a list tells
+Sizes = dict[Listed, tuple[int, int] | None]  # width and height, where a list has them
 
 
 def read_lists(paths: tuple[Path, ...]) -> Sizes:
-    """Return the images of all lists, each with its size where one of them tells."""
+    """Return the images of all lists, each with its size where one of them has it."""
     found: Sizes = {}
     for path in paths:
         for listed, size in _images(path):

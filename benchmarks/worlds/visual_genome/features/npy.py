@@ -37,7 +37,7 @@ class NpyFolder(Reader):
 
     @classmethod
     def recognises(cls, path: Path) -> bool:
-        """Tell whether it is a folder with one of the files that go with features."""
+        """Return whether it is a folder with one of the files that go with features."""
         return path.is_dir() and any(name.endswith(_INFO) for name in _names(path))
 
     @cached_property
@@ -57,7 +57,7 @@ class NpyFolder(Reader):
         return [self.path / name for name in sorted(_names(self.path)) if name.endswith(".npy")]
 
     def fingerprint(self) -> str:
-        """Return what tells the folder from others: names and sizes of its files."""
+        """Return what identifies the folder: names and sizes of its files."""
         found = hashlib.sha256()
         for path in self.files():
             found.update(f"{path.name} {path.stat().st_size} ".encode("utf-8", "surrogateescape"))
@@ -93,7 +93,7 @@ def _is_features(name: str) -> bool:
 
 
 def _image_of(number: int, features: Floats, info: dict[Any, Any]) -> Image:
-    """Return an image of its two files; those who wrote them differ in what they call things."""
+    """Return an image of its two files; programs that write them differ in names."""
     boxes = _array(info, "bbox", "boxes")
     count = min(len(boxes), len(features), _whole(info, "num_boxes", default=len(boxes)))
     scores = _array(info, "cls_prob", "objects_conf", default=None)

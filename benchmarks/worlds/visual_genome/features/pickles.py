@@ -2,7 +2,7 @@
 
 A pickle is a program: it may name any function and call it. Here only what numbers, strings,
 containers and numpy's arrays are made with can be named. Even those are stand-ins of ours where
-numpy would believe whatever it is told, and the program is looked through before it is run, since
+numpy would trust any number it is given, and the program is looked through before it is run, since
 a few bytes of it can ask for all of the memory.
 """
 
@@ -104,7 +104,7 @@ def _as_bytes(text: str, encoding: str) -> bytes:
 
 
 def _no_bytes() -> bytes:
-    """Return what old protocols call ``bytes`` for; told a number, the true one takes memory."""
+    """Return what old protocols call ``bytes`` for; given a number, the true one takes memory."""
     return b""
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.worlds.visual_genome.callbacks import Echo, Watch
 from benchmarks.worlds.visual_genome.features import spool as spooling
 from benchmarks.worlds.visual_genome.features.boxes import (
     MOST_BOXES,
@@ -25,7 +26,7 @@ from benchmarks.worlds.visual_genome.features.counts import Counts
 from benchmarks.worlds.visual_genome.features.image_lists import COCO, SOURCES, Listed, read_lists
 from benchmarks.worlds.visual_genome.features.images import Image, Skipped
 from benchmarks.worlds.visual_genome.features.readers import DUPLICATE, NOT_NEEDED, Reader
-from benchmarks.worlds.visual_genome.features.request import Request, Source, Watch, open_sources
+from benchmarks.worlds.visual_genome.features.request import Request, Source, open_sources
 from benchmarks.worlds.visual_genome.features.spool import HEAD, Spool
 from pmn_cl.data.store import Store, StoreWriter, build_store
 from pmn_cl.errors import UserError
@@ -39,10 +40,8 @@ _LISTED = 20  # skipped images that the summary names
 _SIDES_DOUBTED = 3  # images with boxes that fit exchanged sides alone
 _REPORT_EVERY = 16  # images
 
-Say = Callable[[str], None]
 
-
-def prepare_features(request: Request, out: Path, watch: Watch, say: Say) -> Store:
+def prepare_features(request: Request, out: Path, watch: Watch, echo: Echo) -> Store:
     """Build ``features.h5`` in a folder, or go on building it, or find that it is there."""
     request.check()
     with storing(out):
@@ -60,14 +59,14 @@ def prepare_features(request: Request, out: Path, watch: Watch, say: Say) -> Sto
             }
         except OSError as error:
             raise UserError(f"{error.filename}: cannot be read: {error.strerror}") from error
-        there = _there_already(out / STORE, made_of, say)
+        there = _there_already(out / STORE, made_of, echo)
         if there is not None:
             return there
         wanted = set(read_lists(request.images)) if request.images else None
-        return _Preparation(request, out, sources, dimensions, wanted, made_of).run(watch, say)
+        return _Preparation(request, out, sources, dimensions, wanted, made_of).run(watch, echo)
 
 
-def _there_already(path: Path, made_of: dict[str, Any], say: Say) -> Store | None:
+def _there_already(path: Path, made_of: dict[str, Any], echo: Echo) -> Store | None:
     """Return the store that is there, if it was made of the same; refuse to replace another."""
     if not path.exists():
         return None
@@ -81,7 +80,7 @@ def _there_already(path: Path, made_of: dict[str, Any], say: Say) -> Store | Non
         )
     if not store.verify():
         raise UserError(f"{path}: does not match its digest; delete it and prepare again")
-    say(f"{path} is there already, made of the same sources: nothing to do")
+    echo(f"{path} is there already, made of the same sources: nothing to do")
     return store
 
 
@@ -107,9 +106,9 @@ class _Preparation:
         self.doubt = [0, 0]  # images whose boxes fit, and fit exchanged sides alone
         self.noted = monotonic()
 
-    def run(self, watch: Watch, say: Say) -> Store:
+    def run(self, watch: Watch, echo: Echo) -> Store:
         """Read what is not read yet, then write the store."""
-        current, spool = self._resume(say)
+        current, spool = self._resume(echo)
         with spool:
             self._read(spool, current, watch)
             if spool.count:
@@ -121,7 +120,7 @@ class _Preparation:
         spooling.clear(self.out)
         return Store(self.out / STORE)
 
-    def _resume(self, say: Say) -> tuple[int, Spool]:
+    def _resume(self, echo: Echo) -> tuple[int, Spool]:
         """Return which source to go on with, and what is there."""
         note = spooling.read_note(self.out, self.identity)
         if note is None or not Spool.holds(self.out, self.dimensions, note["images"]):
@@ -135,7 +134,7 @@ class _Preparation:
             taken.update(heads["image"][heads["source"] == kind].tolist())
         if note["source"] < len(self.sources):
             self.sources[note["source"]].reader.position = note["position"]
-        say(f"going on after {spool.count:,} images that were prepared before an interruption")
+        echo(f"going on after {spool.count:,} images that were prepared before an interruption")
         return note["source"], spool
 
     def _read(self, spool: Spool, current: int, watch: Watch) -> None:
@@ -175,7 +174,7 @@ class _Preparation:
                     self._note(spool, number, source.reader.position)
 
     def _reason_against(self, source: Source) -> Callable[[int], str]:
-        """Return what says why an image of a source need not be read."""
+        """Return a function that gives the reason why an image of a source need not be read."""
         taken, wanted = self.taken[source.kind], self.wanted
 
         def reason(image: int) -> str:
@@ -309,7 +308,7 @@ class _Preparation:
         names = ", ".join(source.name for source in self.sources)
         return (
             f"{names}: no image could be taken ({'; '.join(why) or 'there is none'}); nothing was "
-            "written. Check that the files are whole and of the form that --format says"
+            "written. Check that the files are whole and of the form that --format names"
         )
 
     def _list_skipped(self) -> None:

@@ -24,15 +24,15 @@ FORMATS = {
 }
 DUPLICATE, NOT_NEEDED = "there already", "not needed"
 _PACKED = {b"PK\x03\x04": "zip", b"\x1f\x8b": "gzip", b"7z\xbc\xaf": "7z", b"BZh": "bzip2"}
-_ENDS = 1 << 20  # bytes at either end of a file that tell it from another
+_ENDS = 1 << 20  # bytes at either end of a file that identify it
 
 
 class Reader(ABC):
     """Goes through the images of one source from ``position``, which ends at ``size``.
 
     What it yields can be left off and gone on with: another reader whose ``position`` is set to
-    this one's yields the rest. ``unwanted`` says why an image need not be read at all; asking it
-    before decoding saves time, and nothing else depends on it.
+    this one's yields the rest. ``unwanted`` gives the reason why an image need not be
+    read at all; calling it before decoding saves time, and nothing else depends on it.
     """
 
     summary: ClassVar[str]  # the form, in a few words
@@ -46,7 +46,7 @@ class Reader(ABC):
     @classmethod
     @abstractmethod
     def recognises(cls, path: Path) -> bool:
-        """Tell by a look at the beginning whether this is a source of its form."""
+        """Return from the beginning of a file whether this is a source of its form."""
 
     @property
     @abstractmethod
@@ -65,7 +65,7 @@ class Reader(ABC):
         return sum(file.stat().st_size for file in self.files())
 
     def fingerprint(self) -> str:
-        """Return what tells its files from others without reading them whole."""
+        """Return what identifies its files without reading them whole."""
         found = hashlib.sha256()
         for path in self.files():
             size = path.stat().st_size

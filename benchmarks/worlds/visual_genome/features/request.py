@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.worlds.visual_genome.callbacks import Watch
 from benchmarks.worlds.visual_genome.features.image_lists import (
     COCO,
     SOURCES,
@@ -20,12 +19,9 @@ from benchmarks.worlds.visual_genome.features.images import Image
 from benchmarks.worlds.visual_genome.features.readers import Reader, find_reader
 from benchmarks.worlds.visual_genome.features.simulated import Simulated, SimulatedObjects
 from pmn_cl.errors import UserError
-from pmn_cl.progress import ProgressCallback
 
 _USUAL_DIMENSIONS = 2048
-_LOOKED_AT = 5  # images that tell how many features boxes have
-
-Watch = Callable[[str], AbstractContextManager[ProgressCallback]]
+_LOOKED_AT = 5  # images that show how many features boxes have
 
 
 @dataclass(frozen=True)
@@ -63,7 +59,7 @@ class Request:
 
 
 class Source(NamedTuple):
-    """A reader, and whose ids its images have."""
+    """A reader, and the dataset whose ids its images have."""
 
     reader: Reader
     kind: int
@@ -82,11 +78,11 @@ class Source(NamedTuple):
 
     @property
     def owner(self) -> str:
-        """Whose ids its images have."""
+        """The dataset whose ids its images have."""
         return ("COCO", "Visual Genome")[self.kind]
 
     def describe(self) -> dict[str, Any]:
-        """Return what tells it from any other."""
+        """Return what identifies it."""
         return {
             "files": [path.name for path in self.reader.files()][:10],
             "bytes": self.reader.disk_bytes(),

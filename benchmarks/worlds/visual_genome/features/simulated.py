@@ -1,4 +1,4 @@
-"""Made-up region features, for those who have annotations and want to try them without features.
+"""Made-up region features, to try annotations without extracted features.
 
 An annotated object gives a box that is a little off, as a detector's would be. Its features are
 those of its class, the same in every image, with some of each of its attributes and noise, so that
@@ -132,7 +132,7 @@ class Simulated(Reader):
 
     @classmethod
     def recognises(cls, path: Path) -> bool:
-        """Tell that nothing is of a form that is made up."""
+        """Return False: no file has a form that is made up."""
         return False
 
     @property

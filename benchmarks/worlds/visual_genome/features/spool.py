@@ -84,7 +84,7 @@ class Spool:
 
     @classmethod
     def holds(cls, out: Path, dimensions: int, count: int) -> bool:
-        """Tell whether so many images are there."""
+        """Return whether so many images are there."""
         try:
             heads = (out / FOLDER / _HEADS).stat().st_size
             regions = (out / FOLDER / _REGIONS).stat().st_size
@@ -138,7 +138,7 @@ class Spool:
         write_whole(self._folder / _NOTE, text)
 
     def _await_note(self) -> None:
-        """Wait until the last note is written; say if it could not be."""
+        """Wait until the last note is written; raise if it could not be."""
         if self._noting is not None:
             noting, self._noting = self._noting, None
             noting.result()
@@ -167,7 +167,7 @@ class Spool:
                 wanted = self._waiting_regions[row]
                 first = place * self._region_bytes
                 self._read_at(self._regions, wanted, first)
-                # Nobody reads it again: the system may use that memory for the store.
+                # It is not read again: the system may use that memory for the store.
                 os.posix_fadvise(self._regions, first, self._region_bytes, os.POSIX_FADV_DONTNEED)
             yield self._waiting_regions[: len(places)]
         self._await_note()  # what the disk has refused may read as zeros

@@ -23,7 +23,7 @@ from benchmarks.worlds.visual_genome.features.readers import Reader
 _LONGEST_LINE = 1 << 25  # bytes; 100 boxes of 2048 features take 1.1 MB
 _LONGEST_ID = 100  # characters
 _MOST_FIELDS = 20  # more are none of these forms
-_LOOKED_AT = 5  # lines that tell which form a file has
+_LOOKED_AT = 5  # lines that show which form a file has
 
 
 class Tsv(Reader):
@@ -33,7 +33,7 @@ class Tsv(Reader):
 
     @classmethod
     def recognises(cls, path: Path) -> bool:
-        """Tell whether one of the first lines has the fields of this form."""
+        """Return whether one of the first lines has the fields of this form."""
         if not path.is_file():
             return False
         with path.open("rb") as file:
@@ -54,7 +54,7 @@ class Tsv(Reader):
                     yield self._image(line, begin)
 
     def _image(self, line: bytes, begin: int) -> Image | Skipped:
-        """Return the image of a line, unless nobody wants it."""
+        """Return the image of a line, unless it is not wanted."""
         try:
             number = _number(line)
         except UnreadableError as error:
@@ -65,7 +65,7 @@ class Tsv(Reader):
 
     @classmethod
     def parse(cls, line: bytes) -> Image | Skipped:
-        """Return what a line says."""
+        """Return the fields of a line."""
         number: int | str = "a row"
         try:
             number = _number(line)

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.worlds.visual_genome.annotations.boxes import fit_to_image
-from benchmarks.worlds.visual_genome.annotations.genome.vocabularies import Classes
+from benchmarks.worlds.visual_genome.annotations.genome.boxes import fit_to_image
 from benchmarks.worlds.visual_genome.annotations.json_lists import records
 from benchmarks.worlds.visual_genome.annotations.records import (
     Corners,
@@ -29,6 +28,7 @@ from benchmarks.worlds.visual_genome.annotations.records import (
     whole_number,
 )
 from benchmarks.worlds.visual_genome.annotations.tally import Tally
+from benchmarks.worlds.visual_genome.annotations.vocabularies import Classes
 from pmn_cl.errors import UserError
 from pmn_cl.progress import ProgressCallback
 
@@ -128,13 +128,13 @@ class _Gathered:
 
 
 class ImageRecord(NamedTuple):
-    """What image_data.json says of an image."""
+    """An image in image_data.json."""
 
     id: int
     width: int
     height: int
     coco: int | None
-    tells_coco: bool
+    states_coco: bool  # whether it has a coco_id, or that it has none
 
 
 def read_images(path: Path, tally: Tally, progress: ProgressCallback) -> list[ImageRecord]:
@@ -292,7 +292,7 @@ def read_relations(
             relation.append(number)
             for end, gathered in ends.items():
                 thing = object_of(item[end])
-                if thing is None:  # an end without an id is nobody else
+                if thing is None:  # an end without an id is no other end
                     nameless -= 1
                     thing = nameless
                 label = classes.find_any(names_of(item[end]))

@@ -10,7 +10,7 @@ from benchmarks.worlds.visual_genome.annotations.json_lists import records
 from benchmarks.worlds.visual_genome.annotations.records import image_of
 from pmn_cl.errors import UserError
 
-# Which files say what the images are, and the list in them. ``id`` is an image in "images".
+# Which files list the images, and the list in them. ``id`` is an image in "images".
 VAL_FILES = {
     "captions_val2014.json": "annotations",
     "v2_OpenEnded_mscoco_val2014_questions.json": "questions",
@@ -57,8 +57,8 @@ def read_held_out(files: Sequence[Path]) -> HeldOut:
         if len(ids) < expected:
             raise UserError(
                 f"{len(ids):,} images of COCO's {name} are known, expected {expected:,}: without "
-                "them nobody can tell which of Visual Genome's images must not be learned from. "
-                f"Name the folder with {' or '.join(known)} by --coco, or say {SKIP}"
+                "them it is unknown which of Visual Genome's images must not be learned from. "
+                f"Name the folder with {' or '.join(known)} by --coco, or add {SKIP}"
             )
     return HeldOut(val, test)
 
@@ -72,17 +72,17 @@ def _ids(files: Sequence[Path], known: dict[str, str]) -> Iterator[int]:
                     yield image
 
 
-def check_ids(path: Path, coco_ids: Sequence[int | None], told: Sequence[bool]) -> None:
-    """Refuse a list of Visual Genome's images that does not say which of them are COCO's."""
-    silent = len(told) - sum(told)
+def check_ids(path: Path, coco_ids: Sequence[int | None], stated: Sequence[bool]) -> None:
+    """Refuse a list of Visual Genome's images that does not state which of them are COCO's."""
+    missing = len(stated) - sum(stated)
     if not any(image is not None for image in coco_ids):
         what = f"none of its {len(coco_ids):,} images has a coco_id"
-    elif silent:
-        what = f"{silent:,} of its {len(told):,} images do not say their coco_id"
+    elif missing:
+        what = f"{missing:,} of its {len(stated):,} images do not state their coco_id"
     else:
         return
     raise UserError(
         f"{path}: {what}, though about half of Visual Genome's images are COCO's: without it "
-        "nobody can tell which of them COCO and VQA test on. Take the published image_data.json, "
-        f"or say {SKIP}"
+        "it is unknown which of them COCO and VQA test on. Take the published image_data.json, "
+        f"or add {SKIP}"
     )

@@ -36,11 +36,12 @@ from benchmarks.worlds.visual_genome.annotations.genome.matches import (
     match_relations,
     owners,
 )
-from benchmarks.worlds.visual_genome.annotations.genome.parts import Made, Say, Watch, prepare_part
 from benchmarks.worlds.visual_genome.annotations.genome.tables import Labelled, make_tables
-from benchmarks.worlds.visual_genome.annotations.genome.vocabularies import Classes
+from benchmarks.worlds.visual_genome.annotations.parts import Made, prepare_part
 from benchmarks.worlds.visual_genome.annotations.scenes import PreparedScenes
 from benchmarks.worlds.visual_genome.annotations.tally import Summary
+from benchmarks.worlds.visual_genome.annotations.vocabularies import Classes
+from benchmarks.worlds.visual_genome.callbacks import Echo, Watch
 from pmn_cl.data.store import Store
 from pmn_cl.errors import UserError
 
@@ -98,7 +99,7 @@ def prepare_genome(
     coco: list[Path],
     options: GenomeOptions,
     watch: Watch,
-    say: Say,
+    echo: Echo,
 ) -> Store:
     """Make genome.h5 of the published files, unless it is there already."""
     files = find_files(source, vocabulary or source, coco, options)
@@ -110,7 +111,7 @@ def prepare_genome(
         {"features": scenes.digest},
         lambda: make_genome(files, scenes, options, watch),
         watch,
-        say,
+        echo,
     )
 
 
@@ -218,8 +219,8 @@ def _kept_images(
         )
         leaking: frozenset[int] = frozenset()
     else:
-        told = [record.tells_coco for record in listed]
-        check_ids(files.images, [record.coco for record in listed], told)
+        stated = [record.states_coco for record in listed]
+        check_ids(files.images, [record.coco for record in listed], stated)
         held_out = read_held_out(files.held_out)
         leaking = held_out.val | held_out.test
         removed = {

@@ -17,8 +17,7 @@ from benchmarks.worlds.visual_genome.annotations.genome.files import (
     Relations,
 )
 from benchmarks.worlds.visual_genome.annotations.genome.matches import DIRECTIONS, Matched
-from benchmarks.worlds.visual_genome.annotations.genome.parts import Made, Table
-from benchmarks.worlds.visual_genome.annotations.genome.vocabularies import Classes
+from benchmarks.worlds.visual_genome.annotations.parts import Made, Table
 from benchmarks.worlds.visual_genome.annotations.splits import (
     SPLITS,
     TRAIN,
@@ -26,6 +25,7 @@ from benchmarks.worlds.visual_genome.annotations.splits import (
     standing,
 )
 from benchmarks.worlds.visual_genome.annotations.tally import Summary
+from benchmarks.worlds.visual_genome.annotations.vocabularies import Classes
 from pmn_cl.data.store import StoreWriter
 from pmn_cl.errors import UserError
 
@@ -62,7 +62,7 @@ class Labelled:
     @cached_property
     def has_attributes(self) -> NDArray[np.bool_]:
         """Return which boxes show an object with attributes (images, N)."""
-        some = np.append(np.diff(self.attribute_lists[0]) > 0, False)  # the last is nobody's
+        some = np.append(np.diff(self.attribute_lists[0]) > 0, False)  # the last belongs to none
         return np.asarray(some[self.owner])
 
 
@@ -195,7 +195,7 @@ def _object_facts(found: Labelled, train: Ints) -> Table:
 def _relation_facts(found: Labelled, train: Ints) -> Table:
     """Return the triplets of training images between things of known classes.
 
-    ``subject_thing`` tells things apart: two triplets with the same one are about the same thing.
+    ``subject_thing`` numbers things: two triplets with the same one are about the same thing.
     """
     matched = [found.matched[row] for row in train]
     rows = np.concatenate([m.rows for m in matched])

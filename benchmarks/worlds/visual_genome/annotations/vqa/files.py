@@ -29,7 +29,7 @@ class Truth(NamedTuple):
 
 
 class PublishedQuestion(NamedTuple):
-    """A question about an image; without truth where nobody publishes it."""
+    """A question about an image; without truth where none is published."""
 
     id: int
     image: int
@@ -84,16 +84,16 @@ def read_answered(
         elif number in found:
             tally.note(f"annotations twice in {path.name}: the first counts", number)
         else:
-            truth = judge(given, record.get("multiple_choice_answer"), record.get("answer_type"))
+            truth = truth_of(given, record.get("multiple_choice_answer"), record.get("answer_type"))
             found[number] = questions[number]._replace(truth=truth)
     _check_subset(path, others, subset)
-    silent = questions.keys() - found.keys()
+    unanswered = questions.keys() - found.keys()
     if not found:
         raise UserError(
             f"{path}: none of its {strangers:,} question ids is one of the {len(questions):,} "
             "questions; do both files belong to the same part of VQA 2.0?"
         )
-    for number in sorted(silent):
+    for number in sorted(unanswered):
         tally.note(f"questions without an annotation in {path.name}: left out", number)
     return list(found.values())
 
@@ -107,13 +107,13 @@ def _answers(record: dict[str, Any]) -> list[str]:
 
 
 def _check_subset(path: Path, others: dict[str, Any], subset: str) -> None:
-    """Refuse a file that says it is about other images than its name."""
-    said = others.get("data_subtype")
-    if isinstance(said, str) and said != subset and not said.startswith("test"):
-        raise UserError(f"{path}: its data_subtype is {said!r:.40}, expected {subset!r}")
+    """Refuse a file about other images than its name."""
+    found = others.get("data_subtype")
+    if isinstance(found, str) and found != subset and not found.startswith("test"):
+        raise UserError(f"{path}: its data_subtype is {found!r:.40}, expected {subset!r}")
 
 
-def judge(answers: Sequence[str], usual: object = None, kind: object = None) -> Truth:
+def truth_of(answers: Sequence[str], usual: object = None, kind: object = None) -> Truth:
     """Return what the official evaluation would give for each of the answers that people gave."""
     stripped = [strip_answer(answer) for answer in answers]
     as_written = len(set(stripped)) == 1
@@ -133,7 +133,7 @@ def _normalised(answer: str) -> str:
 
 @lru_cache
 def _score(same: int, all_given: int) -> float:
-    """Return what an answer gets that so many of those asked gave."""
+    """Return the score of an answer that so many of all annotators gave."""
     return vqa_accuracy("x", ["x"] * same + ["y"] * (all_given - same))
 
 

@@ -3,7 +3,7 @@
 ``train/cnt`` and ``train/vqa`` hold people's questions alone. What is made of Visual Genome's
 training images is in ``extra/cnt`` and ``extra/vqa``, with the same columns: a stream adds them
 with ``extra: obj`` for cnt, as the paper does, and with ``extra: rel`` for vqa, as its control
-does. ``server/vqa`` holds test2015's questions, which nobody publishes answers to.
+does. ``server/vqa`` holds test2015's questions, whose answers are not published.
 """
 
 from __future__ import annotations
@@ -22,17 +22,14 @@ from benchmarks.worlds.visual_genome.annotations.files import (
     find,
     find_if_there,
 )
-from benchmarks.worlds.visual_genome.annotations.genome.parts import (
-    Made,
-    Say,
-    Table,
-    Watch,
-    prepare_part,
-)
 from benchmarks.worlds.visual_genome.annotations.genome.preparation import PART as GENOME
 from benchmarks.worlds.visual_genome.annotations.genome.synthetic import SceneFacts
-from benchmarks.worlds.visual_genome.annotations.genome.vocabularies import PADDING, UNKNOWN, Words
 from benchmarks.worlds.visual_genome.annotations.glove import add_vectors, check_vectors
+from benchmarks.worlds.visual_genome.annotations.parts import (
+    Made,
+    Table,
+    prepare_part,
+)
 from benchmarks.worlds.visual_genome.annotations.scenes import PreparedScenes
 from benchmarks.worlds.visual_genome.annotations.splits import (
     SPLITS,
@@ -41,6 +38,7 @@ from benchmarks.worlds.visual_genome.annotations.splits import (
     standing,
 )
 from benchmarks.worlds.visual_genome.annotations.tally import Summary, Tally
+from benchmarks.worlds.visual_genome.annotations.vocabularies import PADDING, UNKNOWN, Words
 from benchmarks.worlds.visual_genome.annotations.vqa.files import (
     ANSWER_TYPES,
     Answers,
@@ -58,6 +56,7 @@ from benchmarks.worlds.visual_genome.annotations.vqa.tables import (
     natural,
     synthetic,
 )
+from benchmarks.worlds.visual_genome.callbacks import Echo, Watch
 from pmn_cl.data.store import Store
 from pmn_cl.errors import UserError
 
@@ -95,7 +94,7 @@ class VqaFiles(NamedTuple):
 
 
 def prepare_vqa(
-    source: Path, out: Path, glove: Path | None, options: VqaOptions, watch: Watch, say: Say
+    source: Path, out: Path, glove: Path | None, options: VqaOptions, watch: Watch, echo: Echo
 ) -> Store:
     """Make vqa.h5 of the published files, unless it is there already."""
     files = find_files(source, glove)
@@ -109,7 +108,7 @@ def prepare_vqa(
         parts,
         lambda: make_vqa(files, scenes, genome, options, watch),
         watch,
-        say,
+        echo,
     )
 
 
@@ -135,7 +134,7 @@ def _open_genome(out: Path, scenes: PreparedScenes) -> Store:
     if not (out / GENOME).is_file():
         raise UserError(
             f"{out / GENOME}: not there, and counting questions are made of it; run `pmn-bench "
-            f"prepare visual-genome SOURCE --out {out}` first, or say --no-synthetic"
+            f"prepare visual-genome SOURCE --out {out}` first, or add --no-synthetic"
         )
     genome = Store(out / GENOME)
     if genome.header.get("features") != scenes.digest:
@@ -171,10 +170,10 @@ def make_vqa(
     tables: dict[str, Table] = {}
     for split in SPLITS:
         tables[f"{split}/cnt"] = numbering.counts(by_split[split])
-        write = numbering.to_learn if split == "train" else numbering.to_judge
+        write = numbering.to_learn if split == "train" else numbering.to_evaluate
         tables[f"{split}/vqa"] = write(by_split[split], f"questions of {split}")
     if by_split["server"]:
-        tables["server/vqa"] = numbering.to_judge(by_split["server"], "questions of server")
+        tables["server/vqa"] = numbering.to_evaluate(by_split["server"], "questions of server")
     if genome is not None:
         tables["extra/cnt"] = numbering.counts(counted)
         tables["extra/vqa"] = numbering.to_learn(related, "questions made of relations")
@@ -265,7 +264,7 @@ def _split(
 
 
 def _synthetic(genome: Store, scenes: PreparedScenes) -> tuple[list[Sample], list[Sample]]:
-    """Make questions for cnt and for vqa of what genome.h5 knows of its training images."""
+    """Make questions for cnt and for vqa from what genome.h5 holds of its training images."""
     facts = SceneFacts(genome)
     plain = facts.plain_counts(scenes.image, MOST_COUNTED)
     relational = facts.related_counts(scenes.image)

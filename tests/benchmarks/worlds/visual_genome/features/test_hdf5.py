@@ -72,7 +72,7 @@ def test_rows_that_are_not_there_or_never_filled(made: tuple[Path, Any]) -> None
     index(path).write_bytes(pickle.dumps({**rows, 1001: 9, 1002: -1, 1003: "three", "x": 2}))
     found = {item.id: item for item in find_reader(path)}
     assert isinstance(found[images[0].id], Image) and isinstance(found[images[2].id], Image)
-    assert found[images[1].id].reason == "damaged: no box tells the size of the image"
+    assert found[images[1].id].reason == "damaged: no box shows the size of the image"
     for number in (1001, 1002, 1003):
         assert found[number].reason == "damaged: its row is not in the file"
     assert found["x"] == Skipped("x", "damaged: no image id")
@@ -86,7 +86,7 @@ class Attack:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "photos36_imgid2idx.pkl: no such file; it says which image has which row"),
+        (None, "photos36_imgid2idx.pkl: no such file; it lists which image has which row"),
         (pickle.dumps({1: Attack()}), r"system, which is no plain .* nothing of it was run"),
         (pickle.dumps([1, 2]), "holds a list, expected a dict"),
         (pickle.dumps({}), "holds a dict, expected a dict from image id"),

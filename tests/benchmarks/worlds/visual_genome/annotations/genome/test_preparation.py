@@ -279,7 +279,7 @@ def test_without_the_lists_or_the_ids_it_refuses(tiny: Path, watch: Any) -> None
     listed = json.loads((tiny / "vg/image_data.json").read_text())
     del listed[3]["coco_id"]
     (tiny / "vg/image_data.json").write_text(json.dumps(listed))
-    with pytest.raises(UserError, match="1 of its 6 images do not say their coco_id"):
+    with pytest.raises(UserError, match="1 of its 6 images do not state their coco_id"):
         prepare(tiny, watch, checked)
     assert not (tiny / "out/genome.h5").exists()
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.worlds.visual_genome.annotations.vqa.files import Answers, judge
+from benchmarks.worlds.visual_genome.annotations.vqa.files import Answers, truth_of
 from benchmarks.worlds.visual_genome.annotations.vqa.preparation import VqaOptions, prepare_vqa
 from pmn_cl.data.store import Store
 from pmn_cl.errors import UserError
@@ -25,7 +25,7 @@ from pmn_cl.tasks.metrics import vqa_accuracy
 
 def known(*names: str) -> Answers:
     """A vocabulary of these answers, in this order."""
-    truths = [judge([name]) for place, name in enumerate(names) for _ in range(99 - place)]
+    truths = [truth_of([name]) for place, name in enumerate(names) for _ in range(99 - place)]
     answers = Answers(truths, 1)
     assert answers.names == list(names)
     return answers
@@ -50,7 +50,7 @@ def known(*names: str) -> Answers:
 )
 def test_soft_targets_by_hand(given: list[str], expected: dict[str, float]) -> None:
     answers = known("yes", "no", "2", "dog", "1000", "don't know")
-    found = answers.targets(judge(given))
+    found = answers.targets(truth_of(given))
     assert {answers.names[n]: s for n, s in found} == pytest.approx(expected)
     assert [s for _, s in found] == sorted((s for _, s in found), reverse=True)
 
@@ -78,13 +78,13 @@ spoken = st.sampled_from(
 @settings(deadline=None, max_examples=80)
 def test_soft_targets_are_what_the_evaluation_gives(given: list[str]) -> None:
     answers = known("yes", "no", "2", "dog", "don't", "1000", "0")
-    found = dict(answers.targets(judge(given)))
+    found = dict(answers.targets(truth_of(given)))
     for number, name in enumerate(answers.names):
         assert found.get(number, 0.0) == pytest.approx(vqa_accuracy(name, given)), name
 
 
 def test_answers_are_those_that_are_common_enough() -> None:
-    truths = [judge(["red"] * 10, "red")] * 9 + [judge(["blue"] * 10, "blue")] * 8
+    truths = [truth_of(["red"] * 10, "red")] * 9 + [truth_of(["blue"] * 10, "blue")] * 8
     assert Answers(truths, 9).names == ["red"]
     assert Answers(truths, 8).names == ["red", "blue"]
     with pytest.raises(UserError, match=r"at least 10 training questions.*--min-answers"):

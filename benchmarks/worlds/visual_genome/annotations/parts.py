@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,12 @@ from numpy.typing import NDArray
 
 from benchmarks.worlds.visual_genome.annotations.files import digests
 from benchmarks.worlds.visual_genome.annotations.tally import Summary
+from benchmarks.worlds.visual_genome.callbacks import Echo, Watch
 from pmn_cl.data.store import Store, StoreWriter, build_store
 from pmn_cl.errors import UserError
-from pmn_cl.progress import ProgressCallback
 
 _RECIPE = 1  # raise it when the same files give other tables
 
-Watch = Callable[[str], AbstractContextManager[ProgressCallback]]  # shows how something goes
-Say = Callable[[str], None]
 Table = Mapping[str, NDArray[Any]]
 
 
@@ -51,7 +48,7 @@ def prepare_part(
     parts: Mapping[str, str],
     make: Callable[[], Made],
     watch: Watch,
-    say: Say,
+    echo: Echo,
 ) -> Store:
     """Build a part, unless it is there already, made of the same files, options and other parts.
 
@@ -64,9 +61,9 @@ def prepare_part(
             "options": dict(options),
             "parts": dict(parts),
         }
-    there = _kept(path, made_of, say)
+    there = _kept(path, made_of, echo)
     if there is not None:
-        _report(there, say)
+        _report(there, echo)
         return there
     made = make()
     empty = [name for name, table in made.tables.items() if not len(next(iter(table.values())))]
@@ -83,30 +80,30 @@ def prepare_part(
     size = made.size + sum(tables)
     build_store(path, made.write, header=header, size=size, option="--out")
     store = Store(path)
-    _report(store, say)
+    _report(store, echo)
     return store
 
 
-def _kept(path: Path, made_of: Mapping[str, Any], say: Say) -> Store | None:
+def _kept(path: Path, made_of: Mapping[str, Any], echo: Echo) -> Store | None:
     """Return the part that is there, if it is whole and the same would be made again."""
     if not path.exists():
         return None
     try:
         store = Store(path)
     except UserError as error:
-        say(f"{error}: it is made anew")
+        echo(f"{error}: it is made anew")
         return None
     if store.header.get("made_of") != made_of:
-        say(f"{path} was made of other files or options: it is made anew")
+        echo(f"{path} was made of other files or options: it is made anew")
         return None
     if not store.verify():
-        say(f"{path} does not match its digest: it is made anew")
+        echo(f"{path} does not match its digest: it is made anew")
         return None
-    say(f"{path} is there already, made of the same files: nothing to do")
+    echo(f"{path} is there already, made of the same files: nothing to do")
     return store
 
 
-def _report(store: Store, say: Say) -> None:
+def _report(store: Store, echo: Echo) -> None:
     for line in store.header["lines"]:
-        say(line)
-    say(f"{store.path}: {store.path.stat().st_size:,} bytes, digest {store.digest}")
+        echo(line)
+    echo(f"{store.path}: {store.path.stat().st_size:,} bytes, digest {store.digest}")

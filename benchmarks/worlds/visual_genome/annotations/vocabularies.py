@@ -34,7 +34,7 @@ class Classes:
         if expected is not None and len(lines) != expected:
             raise UserError(
                 f"{path}: {len(lines):,} lines, expected {expected:,}, each a class with its "
-                "aliases; take the file published with the features, or say --other-vocab"
+                "aliases; take the file published with the features, or add --other-vocab"
             )
         number_of: dict[str, int] = {}
         names = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.worlds.visual_genome.annotations.boxes import fit_to_image
+from benchmarks.worlds.visual_genome.annotations.genome.boxes import fit_to_image
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.worlds.visual_genome.annotations.genome.parts import Made, prepare_part
+from benchmarks.worlds.visual_genome.annotations.parts import Made, prepare_part
 from benchmarks.worlds.visual_genome.annotations.tally import Summary, Tally, shown
 from pmn_cl.data.store import Store, StoreWriter
 from pmn_cl.errors import UserError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.worlds.visual_genome.annotations.genome.vocabularies import (
+from benchmarks.worlds.visual_genome.annotations.vocabularies import (
     Classes,
     Words,
     clean_name,
