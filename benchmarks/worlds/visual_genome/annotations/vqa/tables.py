@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.worlds.visual_genome.annotations.genome.synthetic import Synthetic
-from benchmarks.worlds.visual_genome.annotations.genome.vocabularies import Words
 from benchmarks.worlds.visual_genome.annotations.tally import Tally
+from benchmarks.worlds.visual_genome.annotations.vocabularies import Words
 from benchmarks.worlds.visual_genome.annotations.vqa.files import (
     ANSWER_TYPES,
     Answers,
@@ -25,7 +25,7 @@ MOST_COUNTED = 12
 COUNT_KINDS = ("natural", "plain", "relational")  # people's, then what is made of annotations
 NATURAL, PLAIN, RELATIONAL = range(3)
 _OTHER = ANSWER_TYPES.index("other")
-_NO_KIND = 255  # of answers that nobody publishes
+_NO_KIND = 255  # of answers that are not published
 _TARGETS = 10  # answers with a score: as many as people were asked
 
 Columns = dict[str, NDArray[Any]]
@@ -37,7 +37,7 @@ class Sample:
 
     scene: int
     words: list[str]
-    truth: Truth | None  # None where nobody publishes it
+    truth: Truth | None  # None where it is not published
     id: int = -1
     image: int = -1  # COCO's id
     kind: int = NATURAL
@@ -53,7 +53,7 @@ class Sample:
 
     @property
     def count(self) -> int | None:
-        """Return how many, where the answer is a whole number; UNKNOWN where nobody knows."""
+        """Return how many, where the answer is a whole number; UNKNOWN where that is not known."""
         if self.truth is None:
             return UNKNOWN
         usual = self.truth.usual
@@ -120,8 +120,8 @@ class Numbering:
         self._tally.note(f"{what} without an answer that can be given: left out", times=left)
         return self._answered([samples[place] for place in kept], [targets[p] for p in kept])
 
-    def to_judge(self, samples: Sequence[Sample], what: str) -> Columns:
-        """Return all questions: where no answer that can be given is right, nobody scores."""
+    def to_evaluate(self, samples: Sequence[Sample], what: str) -> Columns:
+        """Return all questions: where no answer that can be given is right, none scores."""
         targets = [self._targets(sample) for sample in samples]
         lost = sum(
             not target and sample.truth is not None
