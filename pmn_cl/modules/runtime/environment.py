@@ -14,7 +14,7 @@ from pmn_cl.modules.runtime.arithmetic import weighted_sum
 from pmn_cl.modules.runtime.trace import Trace
 
 if TYPE_CHECKING:
-    from pmn_cl.modules.runtime.memory import Memory, Table
+    from pmn_cl.modules.runtime.memory import Memory, MemoryTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Environment:
     trace: Trace | None = None
     task: str = ""  # whose samples these are
     results: dict[tuple[int, str], Any] = field(default_factory=dict)
-    results_of_parts: dict[tuple[int, str], Table] = field(default_factory=dict)
+    results_of_parts: dict[tuple[int, str], MemoryTable] = field(default_factory=dict)
     part_of: tuple[Environment, Tensor] | None = None  # and which of its samples these are
 
     @classmethod

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from pmn_cl.modules.runtime.environment import Environment
-from pmn_cl.modules.runtime.memory import Compute, Table
+from pmn_cl.modules.runtime.memory import Compute, MemoryTable
 
 Found = TypeVar("Found")
 P = ParamSpec("P")
@@ -155,7 +155,7 @@ def _of_samples(env: Environment, owner: nn.Module, what: str, compute: Compute)
     new = torch.unique(among if table is None else among[~table.known[among]])
     if table is None or len(new):
         found = compute(whole.rows(new))
-        table = table or Table.like(found, len(whole))
+        table = table or MemoryTable.like(found, len(whole))
         table.put(new, found)
         whole.results_of_parts[key] = table
     return table.values[among]

@@ -30,7 +30,7 @@ class Memory:
         self._limit = limit
         self._scenes: dict[int, Scenes] = {}  # by their first scene
         self._samples: dict[tuple[str, int], Batches] = {}  # by task and first scene
-        self._tables: dict[str, Table | None] = {}  # None: no room
+        self._tables: dict[str, MemoryTable | None] = {}  # None: no room
 
     def attach(self, scenes: Scenes) -> None:
         """Let results about the scenes of a split be kept; those of another world are dropped."""
@@ -86,7 +86,7 @@ class Memory:
                 example = of_rows(torch.arange(1))
             size = example.numel() * example.element_size() * count
             room = self._size() + size <= self._limit
-            self._tables[place] = Table.like(example, count) if room else None
+            self._tables[place] = MemoryTable.like(example, count) if room else None
         table = self._tables[place]
         if table is None:
             return None
@@ -110,14 +110,14 @@ class Memory:
 
 
 @dataclass
-class Table:
+class MemoryTable:
     """One result for every scene of a split, or every sample of a batch, as far as it is known."""
 
     values: Tensor  # (rows, …)
     known: Tensor  # (rows,)
 
     @classmethod
-    def like(cls, example: Tensor, rows: int) -> Table:
+    def like(cls, example: Tensor, rows: int) -> MemoryTable:
         """Return an empty table for results such as this one."""
         values = example.new_empty((rows, *example.shape[1:]))
         return cls(values, torch.zeros(rows, dtype=torch.bool, device=example.device))

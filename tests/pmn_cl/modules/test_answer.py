@@ -231,7 +231,7 @@ def test_the_bias_of_answers_starts_where_it_should(plan: Plans, modules: Module
 def test_it_does_without_some_of_its_callees(
     without: tuple[str, ...], plan: Plans, modules: Modules, batch: Batch
 ) -> None:
-    """The paper's ablations of Table 4."""
+    """The paper's ablations of MemoryTable 4."""
     called = tuple(name for name in BELOW if name not in without)
     vqa = modules(plan(), calls={"vqa": called})["vqa"]
     assert set(vqa.call_list) == {ATTEND, RESIDUAL, *called}

@@ -130,7 +130,7 @@ def test_it_computes_the_equations_of_the_appendix(
 def test_without_a_relation_module_its_own_attention_counts(
     plan: Plans, modules: Modules, batch: Batch
 ) -> None:
-    """M_cnt0 of Table 2: nothing to choose from, so the gate is 1."""
+    """M_cnt0 of MemoryTable 2: nothing to choose from, so the gate is 1."""
     cnt, x = modules(plan(), calls={"cnt": ()})["cnt"], batch()
     env = Environment.of(x)
     query = cnt.own_query(env)
