@@ -1,7 +1,7 @@
 """Files that are whole or not there, and folders that one process holds at a time.
 
-The lock is ours and not filelock's: before version 4, which needs Python 3.11, that empties the
-holder's note while waiting; where there are no locks it leaves a file that outlives its process.
+The lock is ours and not filelock's: its version 4 needs Python 3.11, and where a file system has no
+locks it falls back to files that outlive their process.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
-from pmn_cl.results.statistics import Interval, as_plus_minus
+from pmn_cl.results.statistics import Interval
 from reports.svg import PlotPanel, Point, Series, SeriesStyle
 
 
@@ -106,9 +106,6 @@ class Section:
 def number(value: float | None, form: str = ".3f") -> str:
     """Return a number for a table; nothing where there is none."""
     return "" if value is None else format(value, form)
-
-
-spread = as_plus_minus
 
 
 def keys(*series: Series) -> list[tuple[SeriesStyle, bool]]:

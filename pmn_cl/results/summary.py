@@ -10,7 +10,7 @@ from statistics import mean
 
 from pmn_cl.results.compare import JOINT, SCRATCH
 from pmn_cl.results.result import Result, finals
-from pmn_cl.results.statistics import paired
+from pmn_cl.results.statistics import as_range, paired
 
 _MATCHED = "parameter_matched"
 
@@ -80,5 +80,5 @@ def _chance(by_name: dict[str, list[Result]]) -> str:
     sure = "" if low > 0 or (high is not None and high < 0) else ", so it may be chance"
     return (
         f"{ours} minus {theirs} on the last task: {pair.difference.mean:+.3f} over {pair.seeds} "
-        f"seeds, 95% interval {low:+.3f} to {high:+.3f}{sure}."
+        f"seeds, 95% interval {as_range(pair.difference)}{sure}."
     )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from pmn_cl.results.ladder import TABLES, RungRow, tables
 from pmn_cl.results.paper import RUNGS as PAPER_RUNGS
+from pmn_cl.results.statistics import as_plus_minus
 from reports.blocks import (
     CUT,
     Block,
@@ -19,7 +20,6 @@ from reports.blocks import (
     Text,
     number,
     point,
-    spread,
 )
 from reports.folder import Gathered, largest
 from reports.svg import DotRow, PlotPanel, Point, SeriesStyle, dots
@@ -66,9 +66,9 @@ def _figure(found: Gathered, name: str, rungs: list[RungRow], novel: list[RungRo
     elsewhere = {line.name: line for line in novel}
     data = []
     for rung in rungs:
-        cells = [rung.name, spread(rung.score), str(rung.seeds), *_gain(rung)]
+        cells = [rung.name, as_plus_minus(rung.score), str(rung.seeds), *_gain(rung)]
         other = elsewhere.get(rung.name)
-        cells += [spread(other.score), _gain(other)[0]] if other else ["", ""]
+        cells += [as_plus_minus(other.score), _gain(other)[0]] if other else ["", ""]
         data.append(Row([*cells, rung.paper, _papers_gain(name, rung)]))
     only = " ".join(f"--only {shlex.quote(rung.name)}" for rung in rungs)
     commands = [f"{found.command('ablate')} {only}", *found.commands()]
@@ -92,7 +92,7 @@ def _papers_gain(name: str, rung: RungRow) -> str:
 def _gain(rung: RungRow) -> tuple[str, str]:
     if rung.gain is None:
         return "", ""
-    return spread(rung.gain.difference, "+.3f"), number(rung.gain.p)
+    return as_plus_minus(rung.gain.difference, "+.3f"), number(rung.gain.p)
 
 
 def _ours(name: str, rungs: Sequence[RungRow]) -> PlotPanel:

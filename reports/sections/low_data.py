@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from pmn_cl.results.low_data import Gain, gains
 from pmn_cl.results.paper import FRACTIONS, GAINS
 from pmn_cl.results.result import Result
-from pmn_cl.results.statistics import Interval, interval
+from pmn_cl.results.statistics import Interval, as_plus_minus, interval
 from reports.blocks import (
     CUT,
     Block,
@@ -20,7 +20,6 @@ from reports.blocks import (
     last_values,
     number,
     point,
-    spread,
 )
 from reports.folder import Gathered
 from reports.svg import PlotPanel, Point, Series, SeriesStyle, lines
@@ -124,7 +123,7 @@ def _scores(found: Gathered, task: str, some: Sequence[Result]) -> Figure:
             if points:
                 series.append(Series(found.looks[name], points))
             for fraction, mean in means.items():
-                cells = [split, found.label(name), f"{fraction:g}", spread(mean)]
+                cells = [split, found.label(name), f"{fraction:g}", as_plus_minus(mean)]
                 data.append(Row(cells, found.number(name)))
         drawn += series
         if series:
