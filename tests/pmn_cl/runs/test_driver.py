@@ -113,7 +113,7 @@ def test_what_is_done_is_not_done_again(
 def test_fresh_starts_over_and_keeps_the_old(
     runs: list[RunSpec], cache: Path, tmp_path: Path
 ) -> None:
-    run = next(run for run in runs if run.strategy == "constant")
+    run = next(run for run in runs if run.key.startswith("constant-"))
     [first] = Driver(tmp_path, cache=cache).run([run])
     [second] = Driver(tmp_path, cache=cache, fresh=True).run([run])
     assert what_matters([first]) == what_matters([second])
@@ -176,7 +176,7 @@ def test_a_run_that_cannot_begin_is_a_result_and_the_others_go_on(
 def test_a_state_that_the_journal_knows_nothing_of_is_not_trusted(
     runs: list[RunSpec], cache: Path, tmp_path: Path
 ) -> None:
-    run = next(run for run in runs if run.strategy == "hard_sharing")
+    run = next(run for run in runs if run.key.startswith("hard_sharing-"))
     driver = start(tmp_path, cache, "--strategy", "hard_sharing", "--seed", str(run.seed))
     folder = tmp_path / run.key
     while len(lines := lines_of(tmp_path)) < 1 or lines[run.key] < 3:  # two experiences

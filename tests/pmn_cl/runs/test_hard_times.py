@@ -30,7 +30,7 @@ from pmn_cl.config.spec import RunSpec, StreamSpec
 from pmn_cl.config.stream import load_spec
 from pmn_cl.errors import UserError
 from pmn_cl.results.folder import JOURNAL, RESULT
-from pmn_cl.results.result import Result, read_result, write_result
+from pmn_cl.results.result import VERSION, Result, read_result, write_result
 from pmn_cl.runs.checkpoint import CHECKPOINT
 from pmn_cl.runs.driver import Driver
 from pmn_cl.runs.journal import Journal, read_journal
@@ -365,7 +365,8 @@ def test_a_second_driver_is_told_who_was_first(
 
 
 def raise_version(path: Path) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), "version": 2}), "utf-8")
+    found = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps({**found, "version": VERSION + 1}), "utf-8")
 
 
 def cut_in_half(path: Path) -> None:
@@ -381,7 +382,7 @@ def take_a_neighbours(path: Path) -> None:
 @pytest.mark.parametrize(
     ("harm", "words"),
     [
-        (raise_version, "is a result of version 2, expected 1"),
+        (raise_version, f"is a result of version {VERSION + 1}, expected {VERSION}"),
         (cut_in_half, "is no whole result"),
         (take_a_neighbours, "is the result of"),
     ],
@@ -449,7 +450,7 @@ def test_what_a_run_cannot_go_on_from_fails_it_once(
     tmp_path: Path,
 ) -> None:
     trouble.write_text(KILL, "utf-8")
-    killed = plan_runs(spec, [runs[0].strategy], [0, 1])
+    killed = plan_runs(spec, ["troubled:Troubled"], [0, 1])
     cut_off = Driver(tmp_path, cache=cache, every=0, workers=2).run(killed)
     assert [result.status for result in cut_off] == ["interrupted"] * 2
     assert "SIGKILL" in message(cut_off[0])

@@ -201,7 +201,7 @@ def waiting_on(node: Any, runs: list[RunSpec], out: Path) -> list[str]:
     """The keys of those of these runs that descend from a node's raylet; they cannot end yet."""
     raylet, found = node.all_processes["raylet"][0].process.pid, []
     for run in runs:
-        if run.strategy == WAITS and (out / run.key / CHECKPOINT).exists():
+        if run.key.startswith("waiting") and (out / run.key / CHECKPOINT).exists():
             lock = json.loads((out / run.key / ".lock").read_text("utf-8"))
             process = int(lock["process"])
             while process > 1 and process != raylet:
