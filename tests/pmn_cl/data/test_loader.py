@@ -227,7 +227,7 @@ import torch
 from pmn_cl.data.loader import Batches, BatchLoader, Scenes
 from pmn_cl.data.samples import Samples
 from pmn_cl.data.store import Store
-from pmn_cl.tasks.base import AnswerTask
+from pmn_cl.tasks.answers import AnswerTask
 
 torch.set_num_threads(1)
 store = Store(Path({str(digits.path)!r}))
