@@ -46,7 +46,7 @@ ROOMS: dict[str, set[str]] = {
     "pmn_cl.explaining.records": {BASE, "pmn_cl.results"},
     "reports": {BASE, "pmn_cl.results", "pmn_cl.claims", "pmn_cl.explaining.records"},
     "pmn_cl.explaining": {
-        *(BASE, "pmn_cl.tasks", "pmn_cl.strategy", "pmn_cl.modules", "pmn_cl.results"),
+        *(BASE, "pmn_cl.tasks", "pmn_cl.modules", "pmn_cl.results"),
         *("pmn_cl.runs", "pmn_cl.explaining.records"),
     },
     "pmn_cl.human_eval": {

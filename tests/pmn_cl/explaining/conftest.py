@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,8 @@ def runs(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run of pmn and one of the baseline."""
     out = tmp_path_factory.mktemp("explained")
     planned = plan_runs(tiny(["pmn", "independent"]))
-    for run in (replace(run, judged_on=("test",), judged_at_end=True) for run in planned):
+    at_end = {"splits": ["test"], "evaluate_at_end": True}
+    for run in (run.model_copy(update=at_end) for run in planned):
         folder = out / run.key
         folder.mkdir()
         write_result(carry_out(run, folder, cache=cache), folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -32,7 +31,7 @@ def runs(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         }
     )
     for planned in plan_runs(spec):
-        run = replace(planned, judged_on=("test",), judged_at_end=True)
+        run = planned.model_copy(update={"splits": ["test"], "evaluate_at_end": True})
         folder = out / run.key
         folder.mkdir()
         write_result(carry_out(run, folder, cache=cache), folder)

@@ -23,7 +23,9 @@ from pmn_cl.mlflow_mirror.server import server
 from pmn_cl.results.result import Result
 from pmn_cl.runs.driver import Driver
 from pmn_cl.runs.plan import plan_runs
-from pmn_cl.studies.conduct import Outcome, carry_through, plan
+from pmn_cl.studies.conduct import Outcome, carry_through
+from pmn_cl.studies.request import RunRequest
+from pmn_cl.studies.run import plan_comparison
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +105,16 @@ def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
 def run_with(tracking: str | None, out: Path, cache: Path) -> tuple[Outcome, list[str]]:
     """Two runs with a mirror; return what came of them and what was said."""
     console = Console(record=True, quiet=False, file=io.StringIO(), markup=False, width=200)
-    planned = plan(TINY, strategies=["constant", "hard_sharing"], seeds=[0], out=out)
-    outcome = carry_through(planned, console, device="cpu", tracking=tracking, cache=cache)
+    request = RunRequest(
+        stream=TINY,
+        strategies=("constant", "hard_sharing"),
+        seeds=(0,),
+        out=out,
+        device="cpu",
+        tracking=tracking,
+        cache=cache,
+    )
+    outcome = carry_through(plan_comparison(request), request, console)
     assert [result.status for result in outcome.results] == ["completed"] * 2
     said = console.export_text().splitlines()
     return outcome, [line for line in said if line.startswith("warning:")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,14 @@ from pmn_cl.cli.main import main
 from pmn_cl.config.names import make_world
 from pmn_cl.config.spec import RunSpec, StreamSpec
 from pmn_cl.config.stream import parse_stream
+from pmn_cl.data.samples import Samples
 from pmn_cl.data.store import Store
 from pmn_cl.results.result import read_results
 from pmn_cl.runs import answers as answering
-from pmn_cl.runs.answers import LearnedRun
+from pmn_cl.runs.learned import LearnedRun
 from pmn_cl.runs.plan import plan_runs
 from pmn_cl.runs.worker import finish
-from pmn_cl.strategy.base import Strategy
+from pmn_cl.tasks.base import Task
 from pmn_cl.tasks.captions import words_to_text
 
 TASKS = [
@@ -63,7 +65,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def runs(prepared: Path) -> Path:
     folder = prepared.parent / "runs"
     for run in plan_runs(spec_on(prepared)):
-        if run.strategy == "pmn" or run.seed == 0:
+        if run.strategy.name == "pmn" or run.seed == 0:
             carried_out(run, folder)
     return folder
 
@@ -116,7 +118,7 @@ def test_answers_earn_what_the_run_was_scored_with(
     assert f"accuracy {earned / 12:.4f}" in output
 
 
-def test_an_ensemble_takes_the_highest_mean_chance(
+def test_an_ensemble_takes_the_highest_mean_probability(
     runs: Path, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(answering, "_AT_ONCE", 5)
@@ -124,7 +126,7 @@ def test_an_ensemble_takes_the_highest_mean_chance(
     names = ["pmn 0", "pmn 1", "hard_sharing 0"]
     wanted = [part for name in names for part in ("--run", name)]
     result = answers(runs, *wanted, "--split", "server", "--out", str(out))
-    assert "3 runs by mean chances" in result.output
+    assert "3 runs by mean probabilities" in result.output
     store = Store(prepared / "vqa.h5")
     scenes = Store(prepared / "features.h5").table("all", "scenes")
     asked = {name: torch.from_numpy(c.load().astype(np.int64)) for name, c in
@@ -139,40 +141,32 @@ def test_an_ensemble_takes_the_highest_mean_chance(
     x["regions"] = x["regions"].float()
     total = torch.zeros(len(asked["scene"]), 4, dtype=torch.float64)
     for name in names:
-        strategy: Any = LearnedRun.open(runs, name).strategy
+        strategy: Any = LearnedRun(runs, name).strategy
         with torch.no_grad():
             total += 1 / (1 + torch.exp(-strategy.model.eval()(x, "vqa").double()))
     expected = [store.names["answers"][i] for i in total.argmax(1).tolist()]
     assert [line["answer"] for line in written(out)] == expected
 
 
-class Decided(Strategy):
-    """Gives every question the same logits."""
+@dataclass
+class Decided:
+    """A run that gives every question the same logits."""
 
-    def __init__(self, logits: list[float]) -> None:
-        super().__init__()
-        self.logits = torch.tensor(logits)
+    store: Store
+    logits: list[float]
 
-    def learn(self, experience: Any, validation: Any) -> None: ...
-
-    def predict(self, experience: Any) -> Any:
-        return experience.task.decode(self.logits.expand(len(experience.samples), -1))
-
-    def save(self, folder: str | Path) -> None: ...
-
-    def load(self, folder: str | Path, experiences: Any) -> None: ...
+    def predict(self, task: Task, samples: Samples) -> Any:
+        return task.decode(torch.tensor(self.logits).expand(len(samples), -1))
 
 
-def test_chances_are_averaged_not_logits(prepared: Path) -> None:
+def test_probabilities_are_averaged_not_logits(prepared: Path) -> None:
     """One run is very sure: by logits (means 3 and 2) it would outvote the other.
 
-    Chances are 1 / (1 + e⁻ˣ): (1.000 + 0.018) / 2 = 0.509 and (0.953 + 0.731) / 2 = 0.842.
+    Probabilities are 1 / (1 + e⁻ˣ): (1.000 + 0.018) / 2 = 0.509 and (0.953 + 0.731) / 2 = 0.842.
     """
     store = make_world(spec_on(prepared).world).prepare()
-    runs = [
-        LearnedRun(None, store, Decided([*logits, -9.0, -9.0]), {"vqa": 0}, {"vqa": ()})
-        for logits in ([10.0, 3.0], [-4.0, 1.0])
-    ]
+    both = ([10.0, 3.0, -9.0, -9.0], [-4.0, 1.0, -9.0, -9.0])
+    runs: list[Any] = [Decided(store, logits) for logits in both]
     assert answering.answer(runs, "server").tolist() == [1] * 9
     assert answering.answer(runs[:1], "server").tolist() == [0] * 9
 
@@ -188,9 +182,9 @@ def test_captions_have_cocos_form_an_image_once(runs: Path, prepared: Path, tmp_
     assert [line["image_id"] for line in lines] == [1000 + scene for scene in dict.fromkeys(scenes)]
     words = set(store.names["caption words"])
     assert all(set(line["caption"].split()) <= words - {"", "</s>"} for line in lines)
-    opened = LearnedRun.open(runs, "pmn 0")
-    experiences = answering.describe(opened, "test")
-    assert experiences[1] == [line["caption"] for line in lines]
+    opened = LearnedRun(runs, "pmn 0")
+    _, captions = answering.describe(opened, "test")
+    assert captions == [line["caption"] for line in lines]
     assert words_to_text(np.array([4, 5, 2, 6]), store.names["caption words"]) == "a dog"
 
 
@@ -200,7 +194,10 @@ def test_captions_have_cocos_form_an_image_once(runs: Path, prepared: Path, tmp_
         (["--run", "pmn 7"], "no completed run 'pmn 7'"),
         (["--run", "pmn 0", "--split", "tset"], "did you mean 'test'?"),
         (["--run", "pmn 0", "--split", "server", "--task", "cap"], "no samples of 'cap'"),
-        (["--run", "pmn 0", "--run", "constant 0"], "'constant' gives answers but no chances"),
+        (
+            ["--run", "pmn 0", "--run", "constant 0"],
+            "'constant' gives answers without probabilities",
+        ),
         (["--run", "pmn 0", "--run", "pmn 1", "--task", "cap"], "captions are those of one run"),
         (["--run", "pmn 0", "--out", "none/a.json"], "there is no folder none"),
     ],

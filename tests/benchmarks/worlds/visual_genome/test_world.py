@@ -50,7 +50,7 @@ def test_a_relative_path_is_found(
     spec = load_spec(stream)
     store = make_world(spec.world).prepare()
     assert store.path.resolve() == made / "features.h5"
-    assert spec.world["path"] == "prepared"  # as it was given: keys of runs stay the same
+    assert spec.world.options["path"] == "prepared"  # as it was given: keys of runs stay the same
 
 
 def test_a_folder_that_is_not_there_is_told_with_the_first_step(
@@ -121,9 +121,10 @@ def test_the_paper_s_stream_says_what_the_paper_does() -> None:
     spec = load_spec(find_stream("paper.yaml")[0])
     assert [item.task for item in spec.tasks] == ["obj", "att", "rel", "cap", "cnt", "vqa"]
     assert spec.seeds == [0, 1, 2]
-    [pmn] = [given for given in spec.strategies if given["name"] == "pmn"]
-    assert pmn == {"name": "pmn", "size": "paper", "asking": "shared", "finetune": ["cnt"]}
-    assert all(s["size"] == "paper" for s in spec.strategies if s["name"] != "constant")
+    pmn = spec.plain("pmn")
+    assert pmn is not None
+    assert pmn.options == {"size": "paper", "asking": "shared", "finetune": ["cnt"]}
+    assert all(s.options["size"] == "paper" for s in spec.strategies if s.name != "constant")
     calls = {item.task: item.calls for item in spec.tasks}
     assert calls["cnt"] == ["obj", "att", "rel"]
     assert set(calls["vqa"] or ()) == {"obj", "att", "rel", "cnt", "cap"}

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tiny_streams import TINY, tiny_stream
+from tiny_streams import tiny_stream
 
 from pmn_cl.cli.main import main
 from pmn_cl.config.spec import RunSpec
@@ -26,11 +26,10 @@ from pmn_cl.files import held
 from pmn_cl.results.folder import JOURNAL, RESULT
 from pmn_cl.results.result import Result, read_result, read_results
 from pmn_cl.runs.driver import Driver
-from pmn_cl.runs.engines.slurm import one_run, write_array
+from pmn_cl.runs.engines.slurm import Array, one_run, write_array
 from pmn_cl.runs.journal import read_journal
 from pmn_cl.runs.plan import plan_runs
 from pmn_cl.runs.worker import Terms
-from pmn_cl.studies.conduct import StudyPlan
 
 TIRED = """
 import os, signal
@@ -102,8 +101,8 @@ def test_what_slurm_is_asked_for(script: Path, place: Path, runs: list[RunSpec])
     assert (place / "out" / "slurm").is_dir()  # else Slurm would not start
     threads = [load_spec(place / "stream.yaml").model_copy(update={"threads": n}) for n in (2, 3)]
     wide = [run for spec in threads for run in plan_runs(spec, ["constant"], [0])]
-    plan = StudyPlan(threads[0], wide, place / "other", 2)
-    write_array(plan, place / "wide.sh", Terms(), modules=place, limit=None, gpus=2)
+    array = Array("wide", wide, place / "other")
+    write_array(array, place / "wide.sh", Terms(), modules=place, limit=None, gpus=2)
     text = (place / "wide.sh").read_text("utf-8")
     assert "--array=0-1\n" in text and "--cpus-per-task=3\n" in text and "--gpus=2\n" in text
 
@@ -168,20 +167,20 @@ def test_a_plan_that_is_none_is_refused(script: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no run 2, it has 0 to 1"):
         one_run(path, 2)
     plan = json.loads(path.read_text("utf-8"))
-    plan["runs"][1]["seed"] = 5
+    plan["runs"][1]["run"]["seed"] = 5
     (tmp_path / "changed.json").write_text(json.dumps(plan), "utf-8")
     with pytest.raises(UserError, match=r"has constant-seed0-\w+, which is now constant-seed5-"):
         one_run(tmp_path / "changed.json", 1)
-    (tmp_path / "other.json").write_text(json.dumps({**plan, "version": 2}), "utf-8")
+    (tmp_path / "other.json").write_text(json.dumps({**plan, "version": 1}), "utf-8")
     (tmp_path / "broken.json").write_text("{", "utf-8")
     for name in ("other.json", "broken.json"):
-        with pytest.raises(UserError, match=f"{name}: is no plan of version 1"):
+        with pytest.raises(UserError, match=f"{name}: is no plan of version 2"):
             one_run(tmp_path / name, 0)
     with pytest.raises(UserError, match="cannot be read: No such file"):
         one_run(tmp_path / "none.json", 0)
     with pytest.raises(UserError, match="expected the name of a script"):
         write_array(
-            StudyPlan(load_spec(TINY), [], tmp_path, 1),
+            Array("tiny", [], tmp_path),
             tmp_path / "job.json",
             Terms(),
             modules=tmp_path,
