@@ -62,7 +62,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "pmn_cl.api": {"pmn_cl.config", "pmn_cl.results", "pmn_cl.studies"},
 }
-ROOMS["pmn_cl.cli"] = {*ROOMS} - {"strategies", "baselines", "pmn_cl.api"}
+ROOMS["pmn_cl.cli"] = {*ROOMS} - {"strategies", "baselines", "pmn_cl.api", "pmn_cl.tasks"}
 MOST_IN_PMN_CL, MOST_IN_A_ROOM = 8, 17  # files
 
 
