@@ -298,7 +298,7 @@ def _workplace(job: Job) -> Iterator[_Workplace]:
         if job.run.reuse is not None:  # named by what they were learned from: the same everywhere
             carriers.insert(0, _Carrier(job, modules, Path(job.run.reuse)))
         reuse = None if job.run.reuse is None else str(modules)
-        yield _Workplace(replace(job.run, reuse=reuse), folder, carriers)
+        yield _Workplace(job.run.model_copy(update={"reuse": reuse}), folder, carriers)
 
 
 class _Carrier:

@@ -262,9 +262,10 @@ def test_worlds_go_out_and_results_and_modules_come_home(
     results = {}
     for name, engine in (("local", None), ("ray", RayEngine(cluster.address, share=False))):
         out = tmp_path / name
+        less = spec.stream.model_copy(update={"fraction": 50.0})
         reusing = [
-            RunSpec(s, plain.strategy, "", {}, 0, reuse=str(out / "modules"))
-            for s in (spec, spec.model_copy(update={"fraction": 50.0}))
+            plain.model_copy(update={"stream": stream, "reuse": str(out / "modules")})
+            for stream in (spec.stream, less)
         ]
         given = {} if engine is None else {"engine": engine}
         results[name] = Driver(out, cache=cache, **given).run(reusing)
