@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -182,13 +183,25 @@ def carry_out(job: Job) -> Done:
         node = _start_here(job.session, *given)
         try:
             pause = place.carry()
-            while (code := ray.get(node.wait.remote(job.run.key, pause))) is None:
+            while (code := _answer(node.wait.remote(job.run.key, pause))) is None:
                 pause = place.carry()
             place.carry()
         except BaseException:
             node.kill.remote(job.run.key)
             raise
         return Done(code, (place.folder / RESULT).exists())
+
+
+def _answer(reference: Any) -> Any:
+    """Wait for an actor's answer in a thread of its own.
+
+    While a task itself waits, Ray gives its cores to others: nodes had more runs than room.
+    """
+    pool = ThreadPoolExecutor(max_workers=1)
+    try:
+        return pool.submit(ray.get, reference).result()
+    finally:
+        pool.shutdown(wait=False)
 
 
 def _search(path: Sequence[str]) -> None:
@@ -219,7 +232,7 @@ def _start_here(session: str, *given: Any, patience: float = 60.0) -> Any:
     while True:
         try:
             node = ray.get_actor(name)
-            ray.get(node.start.remote(*given))
+            _answer(node.start.remote(*given))
             return node
         except (ValueError, RayActorError):  # not there yet, or on its way back
             if time.monotonic() > deadline:
@@ -261,7 +274,7 @@ def _copy_store(job: Job, path: Path) -> None:
     partial = path.with_name(f".{path.name}.partial")
     with storing(path), partial.open("wb") as file:
         for start in range(0, job.world.size, _BLOCK):
-            file.write(ray.get(job.home.read.remote(job.world.path, start)))
+            file.write(_answer(job.home.read.remote(job.world.path, start)))
         file.flush()
         os.fsync(file.fileno())
     if not _is_store(partial, job.world.digest) or not Store(partial).verify():
@@ -307,7 +320,7 @@ class _Carrier:
     def __init__(self, job: Job, here: Path, home: Path) -> None:
         self._job, self._here, self._home = job, here, home
         here.mkdir()
-        for name, content in ray.get(job.home.state.remote(home)).items():
+        for name, content in _answer(job.home.state.remote(home)).items():
             _put(here / name, content)
         self._known = self._stamps()
 
@@ -321,7 +334,7 @@ class _Carrier:
             with suppress(FileNotFoundError):
                 found[name] = (self._here / name).read_bytes()
         if found:
-            ray.get(self._job.home.take.remote(self._job, self._home, found))
+            _answer(self._job.home.take.remote(self._job, self._home, found))
         self._known = stamps
 
     def _stamps(self) -> dict[str, tuple[int, int]]:
