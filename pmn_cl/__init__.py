@@ -16,7 +16,7 @@ _IN_NOTEBOOKS = ("run", "Results")
 
 def __getattr__(name: str) -> Any:
     if name in _IN_NOTEBOOKS:
-        from pmn_cl import api as notebook
+        from pmn_cl import api
 
-        return getattr(notebook, name)
+        return getattr(api, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Folders of 1,000 and 4,000 results: listed, filtered, compared, judged.
+"""Folders of 1,000 and 4,000 results: listed, filtered, compared, checked.
 
 Four times as many must not take more than about four times as long, and who asks about 1,000 waits
 less than 3 seconds.
@@ -17,6 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from timing import compare, report, seconds
 
@@ -30,11 +31,11 @@ _COMMANDS = {
     "listed for programs": ["results", "--json"],
     "filtered": ["results", "--strategy", "method7", "--seed", "3", "--status", "completed"],
     "compared": ["compare", "--reference", "pmn"],
-    "judged": ["claims"],
+    "checked": ["claims"],
 }
 
 
-def real_record(place: Path) -> dict[str, object]:
+def real_record(place: Path) -> dict[str, Any]:
     """Carry a run out, as short as can be, and return its record."""
     from pmn_cl.runs.plan import plan_runs
     from pmn_cl.runs.worker import finish
@@ -49,20 +50,22 @@ def real_record(place: Path) -> dict[str, object]:
     return result.model_dump()
 
 
-def write_many(record: dict[str, object], count: int, out: Path) -> Path:
+def write_many(record: dict[str, Any], count: int, out: Path) -> Path:
     """Write so many results, each with scores of its own."""
     from pmn_cl.results.result import Result, write_result
 
-    chance = random.Random(0)
+    rng = random.Random(0)
     for number in range(count):
         seed, place = divmod(number, len(_STRATEGIES))
         strategy = _STRATEGIES[place]
-        result = Result.model_validate({**record, "strategy": strategy, "seed": seed})
+        run = {**record["run"], "seed": seed}
+        run["strategy"] = {**run["strategy"], "name": strategy}
+        result = Result.model_validate({**record, "run": run})
         scores = {
-            split: [[v and v * chance.uniform(0.9, 1.0) for v in row] for row in rows]
+            split: [[v and v * rng.uniform(0.9, 1.0) for v in row] for row in rows]
             for split, rows in result.scores.items()
         }
-        key = f"{strategy}-seed{seed}-{chance.getrandbits(32):08x}"
+        key = f"{strategy}-seed{seed}-{rng.getrandbits(32):08x}"
         (out / key).mkdir(parents=True)
         write_result(result.model_copy(update={"key": key, "scores": scores}), out / key)
     return out

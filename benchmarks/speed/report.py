@@ -46,15 +46,26 @@ def settings() -> Iterator[dict[str, Any]]:
         )
 
 
+def run_of(record: dict[str, Any], strategy: str, seed: int, **given: Any) -> dict[str, Any]:
+    """Return the run of a record with another strategy, seed, study or fraction."""
+    run = {**record["run"], "seed": seed}
+    run |= {name: given[name] for name in ("study", "rung") if name in given}
+    own = {"name": strategy, "variant": given.get("variant", "")}
+    run["strategy"] = {**run["strategy"], **own}
+    fraction = given.get("fraction", run["stream"]["fraction"])
+    run["stream"] = {**run["stream"], "fraction": fraction}
+    return run
+
+
 def write_all(record: dict[str, Any], out: Path) -> int:
     """Write the results, each with scores, curves and gates of its own."""
     from pmn_cl.results.result import Result, write_result
 
-    chance, count = random.Random(0), 0
+    rng, count = random.Random(0), 0
     for count, given in enumerate(settings(), start=1):
-        level = chance.uniform(0.8, 1.0)
+        level = rng.uniform(0.8, 1.0)
         scores = {
-            split: [[v and v * level * chance.uniform(0.9, 1.0) for v in row] for row in rows]
+            split: [[v and v * level * rng.uniform(0.9, 1.0) for v in row] for row in rows]
             for split, rows in record["scores"].items()
         }
         curves = {
@@ -64,7 +75,7 @@ def write_all(record: dict[str, Any], out: Path) -> int:
             ]
             for task in record["tasks"]
         }
-        changed = {**record, **given, "scores": scores, "curves": curves}
+        changed = {**record, "run": run_of(record, **given), "scores": scores, "curves": curves}
         changed["key"] = f"run{count}"
         result = Result.model_validate(changed)
         for split in result.secondary:
@@ -101,9 +112,9 @@ def main(place: Path) -> bool:
     size = page.stat().st_size / 1e6
     if "--profile" in sys.argv:
         profiled(folder)
-    told = f"{count:,} results, {size:.2f} MB, {worked:.1f} s of the processor"
+    line = f"{count:,} results, {size:.2f} MB, {worked:.1f} s of the processor"
     goal = "under 10 s and 10 MB"
-    return report("report of 1,000 results, s", wait, goal, wait < 10 and size < 10, told)
+    return report("report of 1,000 results, s", wait, goal, wait < 10 and size < 10, line)
 
 
 if __name__ == "__main__":

@@ -284,7 +284,7 @@ def verify(
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for the trials.  [default: runs/NAME of the stream-tune]",
+    help="Folder for the trials.  [default: runs/NAME-tune]",
 )
 @click.option("--workers", type=click.IntRange(min=1), help="Runs at a time.  [default: all cores]")
 @click.option(

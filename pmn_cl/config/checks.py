@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from pmn_cl import registry
 from pmn_cl.config.names import strategy_options
 from pmn_cl.config.problems import problems_of, shown
+from pmn_cl.config.spec import StrategySpec
 from pmn_cl.config.yaml_source import Loc, Problem, shorten
 from pmn_cl.data.world import World
 from pmn_cl.errors import UserError, did_you_mean
@@ -70,7 +71,7 @@ def _check_tasks(tasks: Any, world: Any) -> list[Problem]:
 
 def _check_extra(kind: type[Task], source: Any, world: Any, where: Loc) -> list[Problem]:
     """Ask the world whether it can make the further samples that a task asks for."""
-    name = world.get("name") if isinstance(world, dict) else world
+    name = world.get("name") if isinstance(world, dict) else None
     if not isinstance(name, str) or not isinstance(source, str):
         return []  # nothing is asked for, or the shape is wrong, which has been said
     try:
@@ -128,7 +129,7 @@ def _check_strategies(strategies: Any) -> list[Problem]:
             continue
         where: Loc = ("strategies", number)
         problems += _check_strategy(given, where)
-        named.append((given.get("name"), given.get("variant")))
+        named.append((given.get("name"), given.get("variant") or ""))
         if named[-1] in named[:-1]:
             again = f"{shorten(repr(named[-1][0]))} is given twice"
             expected = "expected once, or with a variant of its own"
@@ -148,7 +149,7 @@ def _check_strategy(given: dict[str, Any], where: Loc) -> list[Problem]:
     except UserError as error:
         problems.append(Problem((*where, "name"), str(error)))
     except ValidationError as error:
-        problems += problems_of(error, options, where)
+        problems += problems_of(error, options, where, also=[*StrategySpec.model_fields])
     return [*problems, *_check_matched(given, where)]
 
 

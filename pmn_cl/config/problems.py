@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -26,8 +27,10 @@ _EXPECTED = {
 _NAMES = {"world": "the name of a world", "strategies": "the name of a strategy"}
 
 
-def problems_of(error: ValidationError, model: type[BaseModel], above: Loc) -> list[Problem]:
-    """Put pydantic's findings into our words."""
+def problems_of(
+    error: ValidationError, model: type[BaseModel], above: Loc, also: Sequence[str] = ()
+) -> list[Problem]:
+    """Put pydantic's findings into our words; ``also`` are keys beside those of the model."""
     problems = []
     for item in error.errors():
         loc: Loc = tuple(item["loc"])
@@ -35,7 +38,7 @@ def problems_of(error: ValidationError, model: type[BaseModel], above: Loc) -> l
         if kind == "extra_forbidden":
             known = list(_fields_at(model, loc[:-1]))
             expected = f"one of {', '.join(known)}" if known else "none"
-            near = did_you_mean(str(loc[-1]), known)
+            near = did_you_mean(str(loc[-1]), [*known, *also])
             message = f"unknown key {loc[-1]!r}, expected {expected}{near}"
         elif kind == "missing":
             message = (

@@ -62,7 +62,7 @@ _OF_LEARNING = ("samples seen", "parameters learned")  # less where modules are 
 
 def compared_parts(result: Result) -> Iterator[tuple[str, Any]]:
     """Yield all of a record that must not depend on when and how often it was run."""
-    yield "run", result.run.model_dump(mode="json")
+    yield "key", result.key if result.upgraded_from is None else result.run.key
     yield "data", result.data
     yield "options", result.options
     yield "tasks", [result.tasks, result.metrics]

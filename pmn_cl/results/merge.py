@@ -142,7 +142,9 @@ def _other_options(results: Sequence[tuple[Path, Result]]) -> Iterator[str]:
     first: dict[str, tuple[Path, str]] = {}
     said = set()
     for path, result in results:
-        subject = json.dumps([result.name, result.run.stream.model_dump()], sort_keys=True)
+        subject = json.dumps(
+            [result.name, result.run.stream.model_dump(exclude={"name"})], sort_keys=True
+        )
         options = json.dumps(result.options, sort_keys=True)
         where, usual = first.setdefault(subject, (path, options))
         if options != usual and subject not in said:

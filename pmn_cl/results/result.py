@@ -99,6 +99,8 @@ class Result(_Record):
     """All that was asked for: enough to run it again. Call lists are resolved."""
     incomplete: str | None = None
     """What an older record lacks of that; null where nothing is missing."""
+    upgraded_from: Literal[1] | None = None
+    """The older version that it was read from, whose keys were made otherwise; null: none."""
     device: str | None = None
     """That it was computed on; null in records from before it was kept."""
     options: dict[str, Any]
@@ -293,6 +295,17 @@ def _other_version(path: Path, version: object) -> UserError:
         f"{path}: is a result of version {version}, expected {VERSION}; "
         f"read it with the pmn-bench that wrote it, or {_MAKE_AGAIN}"
     )
+
+
+def older_runs(folder: Path) -> list[str]:
+    """Return the keys that runs of a folder with records of version 1 would have now."""
+    found = []
+    for path in folder.glob(f"*/{RESULT}"):
+        with path.open("rb") as file:
+            older = _VERSION_1 in file.read(40)
+        if older:
+            found.append(read_result(path).run.key)
+    return found
 
 
 def read_results(folder: Path) -> list[Result]:

@@ -37,7 +37,8 @@ def upgraded(record: dict[str, Any]) -> dict[str, Any]:
     asked, label = record.get("asked"), record["variant"]
     spec, options = record["spec"], _renamed(record["options"])
     given = options if asked is None else _renamed(asked["options"])
-    matched = [_strategy(other) for other in asked["matched"]] if asked else []
+    others = asked["matched"] if asked else []
+    matched = [_strategy(other) for other in others if not other.get("variant")]
     run = {
         "stream": {
             "name": record["stream"],
@@ -59,7 +60,8 @@ def upgraded(record: dict[str, Any]) -> dict[str, Any]:
         "evaluate_at_end": bool(asked and asked["judged_at_end"]),
     }
     missing = None if asked else "the options as they were given"
-    return {**kept, "version": 2, "run": run, "options": options, "incomplete": missing}
+    now = {"version": 2, "upgraded_from": 1, "run": run, "options": options}
+    return {**kept, **now, "incomplete": missing}
 
 
 def _renamed(options: dict[str, Any]) -> dict[str, Any]:

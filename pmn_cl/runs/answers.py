@@ -72,10 +72,10 @@ def answer(
     """
     store, together = runs[0].store, len(runs) > 1
     task = _Probabilities() if together else _Asked()
-    samples = Samples.whole(store, split, task)
+    samples, scenes = Samples.whole(store, split, task), runs[0].scenes(split)
     given: list[NDArray[Any]] = []
     for number, some in enumerate(pieces(samples), start=1):
-        said = [run.predict(task, some) for run in runs]
+        said = [run.predict(task, some, scenes) for run in runs]
         for run, given_by in zip(runs, said, strict=True):
             if together and given_by.ndim != 2:
                 raise UserError(
@@ -93,13 +93,13 @@ def describe(
 ) -> tuple[NDArray[Any], list[str]]:
     """Return every scene of a split that has captions, once, and the run's caption of it."""
     store, task = run.store, _Described()
-    every = Samples.whole(store, split, task)
+    every, scenes = Samples.whole(store, split, task), run.scenes(split)
     _, first = np.unique(every.columns["scene"], return_index=True)
     samples = replace(every, rows=np.sort(first))
     words = store.names["caption words"]
     captions: list[str] = []
     for some in pieces(samples):
-        captions += [words_to_text(row, words) for row in run.predict(task, some)]
+        captions += [words_to_text(row, words) for row in run.predict(task, some, scenes)]
         if progress is not None:
             progress(len(captions), len(samples))
     return samples.columns["scene"], captions

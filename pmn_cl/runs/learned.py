@@ -136,9 +136,9 @@ class LearnedRun:
         of = self.stream.tasks[label]
         return PlainExperience(of.task, of.calls, of.splits[split], self.scenes(split), label)
 
-    def predict(self, task: Task, samples: Samples) -> NDArray[Any]:
+    def predict(self, task: Task, samples: Samples, scenes: Scenes) -> NDArray[Any]:
         """Return the predictions for some samples of a task that is like one it has learned."""
         label = self.tasks.index(task.name)
-        calls, scenes = self.stream.tasks[label].calls, self.scenes(samples.split)
+        calls = self.stream.tasks[label].calls
         experience: Any = PlainExperience(task, calls, samples, scenes, label)
         return self.strategy.predict(experience)

@@ -1,4 +1,4 @@
-"""Shows how runs go, and what they came to: a live table in a terminal, plain lines elsewhere."""
+"""Shows how runs go: a live table in a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pmn_cl.results.result import Result
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_Report = dict[str, Any]  # what a run said last: the fields of Progress
+_Report = dict[str, Any]  # what a run said last: the fields of TrainingProgress
 
 
 class ProgressDisplay:

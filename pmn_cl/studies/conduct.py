@@ -14,7 +14,7 @@ from pmn_cl.config.stream import find_stream, load_spec
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.mlflow_mirror.mirror import LiveMirror, Mirrored, check_uri
 from pmn_cl.progress import ProgressCallback
-from pmn_cl.results.result import Result
+from pmn_cl.results.result import Result, older_runs
 from pmn_cl.runs.driver import Driver, check_folder
 from pmn_cl.runs.engines.local import LocalEngine
 from pmn_cl.runs.plan import plan_runs
@@ -72,12 +72,23 @@ def shared_modules(folder: Path) -> Path:
     return (folder / _MODULES).resolve()
 
 
+def check_places(folder: Path, request: StudyRequest) -> None:
+    """Refuse places that cannot be written, before any waiting."""
+    check_uri(request.tracking if request.tracking != OFF else None)
+    check_folder(folder)
+
+
 def plan_study(
     spec: BenchmarkSpec, runs: list[RunSpec], folder: Path, request: StudyRequest
 ) -> StudyPlan:
-    """Return the plan of a study; refuse places that cannot be written before any waiting."""
-    check_uri(request.tracking if request.tracking != OFF else None)
-    check_folder(folder)
+    """Return the plan of a study; refuse a folder that has older records of its runs."""
+    check_places(folder, request)
+    older = {run.key for run in runs}.intersection(older_runs(folder))
+    if older:
+        raise UserError(
+            f"{folder}: has {len(older)} of these runs as records of version 1, under other keys; "
+            "give a new --out: both in one folder could not be compared"
+        )
     engine = request.engine or LocalEngine()
     at_a_time = request.workers or engine.usual_workers(spec.threads)
     return StudyPlan(spec, runs, folder, min(at_a_time, len(runs)))

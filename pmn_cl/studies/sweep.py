@@ -27,6 +27,7 @@ from pmn_cl.results.statistics import as_range
 from pmn_cl.strategy.training import NetworkOptions
 from pmn_cl.studies.conduct import (
     carry_through,
+    check_places,
     conclude_study,
     open_world,
     plan_study,
@@ -124,6 +125,7 @@ def sweep_command(
     """Learn one task from less and less data; return the exit code."""
     spec = read_stream(request.stream)
     folder = study_folder(spec, request.out, "-sweep")
+    check_places(folder, request)
     opened = open_world(spec, request.cache, progress)
     samples = {task.task.name: len(task.splits["train"]) for task in opened.tasks}
     runs = sweep_runs(

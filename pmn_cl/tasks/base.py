@@ -1,4 +1,4 @@
-"""The six tasks of the paper: what a sample asks, how an answer is scored and trained.
+"""What a task is: what a sample asks, how an answer is scored and trained.
 
 A task is independent of models. ``query`` and ``target`` name the columns of its samples that a
 batch carries; scores are 0 to 1 (CIDEr-D is not bounded), and higher is better for every primary

@@ -1,4 +1,9 @@
-"""What an engine is: it starts runs, says which have ended, and stops them."""
+"""What an engine is: it executes runs, on this machine or on a cluster. Knows no results.
+
+An engine starts runs, says which have ended, and stops them. How a run ended is what its journal
+and its record say, in the driver's folder, whichever engine it was; an engine adds how its process
+ended, for those that could write neither.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Who carries runs out: processes of this machine, or those of a cluster. Knows no results.
-
-An engine starts runs, says which have ended, and stops them. How a run ended is what its journal
-and its record say, in the driver's folder, whichever engine it was; an engine adds how its process
-ended, for those that could write neither.
-"""
+"""Runs as processes of this machine, forked from one server."""
 
 from __future__ import annotations
 
@@ -88,14 +83,14 @@ class ForkServer:
         run: RunSpec,
         folder: Path,
         terms: Terms,
-        masters: Sequence[int],
+        parents: Sequence[int],
         *,
         patience: float = 5.0,
         environment: Mapping[str, str] | None = None,
     ) -> Any:
         """Start the process of a run and return it."""
         self.warm_up()
-        given = (environment or {}, run, folder, terms, tuple(masters), patience)
+        given = (environment or {}, run, folder, terms, tuple(parents), patience)
         process = self._context.Process(target=_work, args=given, name=run.key)
         with _without_working_directory(), _without_main():
             process.start()

@@ -59,6 +59,11 @@ def test_places_are_those_of_the_file() -> None:
             "5:38: strategies[0].matched_to: unknown strategy 'pnm', expected one of ",
         ),
         ("{name: pnn, matched_to: 3}", "5:38: strategies[0].matched_to: found 3 (a whole number)"),
+        ("{name: pnn, matched_too: pmn}", "5:26: strategies[0].matched_too: unknown key"),
+        (
+            "pnn, {name: pnn, variant: ''}",
+            "5:19: strategies[1]: 'pnn' is given twice, expected once",
+        ),
         ("{variant: a}", "5:14: strategies[0].name: missing, expected the name of a strategy"),
     ],
 )

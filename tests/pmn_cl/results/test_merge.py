@@ -165,6 +165,8 @@ def test_other_tasks_packages_and_code_are_taken_on_request_and_it_is_said(
     b = put(tmp_path / "b", made(1, versions={**MADE["versions"], "torch": "2.1"}))
     c = put(tmp_path / "c", made(2, revision="def+"))
     d = put(tmp_path / "d", made(3, variant="part", calls={"a": []}, stream="t"))
+    e = put(tmp_path / "e", made(3, stream="t", options={"lr_scale": 3.0}))
+    assert "other options of 'pmn'" in refused(tmp_path / "out0", a, e, "--allow-tasks")
     done = merge(tmp_path / "out0", a, d, "--allow-tasks")
     assert done.exit_code == 0
     assert f"taken all the same: other streams: s in {a}, t in {d}" in done.stdout

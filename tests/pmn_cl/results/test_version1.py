@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,9 @@ import pytest
 
 from pmn_cl.errors import UserError
 from pmn_cl.results.folder import RESULT
-from pmn_cl.results.ladder import TABLES
-from pmn_cl.results.result import read_result
-from pmn_cl.studies.ablation import RUNGS
+from pmn_cl.results.result import older_runs, read_result, read_results
 
+REFERENCE = Path(__file__).parents[3] / "benchmarks" / "reference"
 OLD: dict[str, Any] = {
     **{"version": 1, "key": "pmn-x", "status": "completed", "stream": "s", "strategy": "pmn"},
     **{"variant": "", "seed": 3, "fraction": 25.0, "budget": 12.0, "threads": 1, "device": "cpu"},
@@ -77,8 +77,15 @@ def test_what_a_label_meant(
     assert run.strategy.variant == label
 
 
+def test_a_folder_says_which_runs_it_has_under_older_keys(tmp_path: Path) -> None:
+    run = read(tmp_path).run
+    assert older_runs(tmp_path) == [run.key] != ["pmn-x"]
+
+
 def test_what_it_was_matched_to_is_kept(tmp_path: Path) -> None:
-    matched = {**OLD["asked"], "matched": [{"name": "pnn", "rate": 2.0, "width": 20}]}
+    others = [{"name": "pnn", "variant": "big", "width": 99}]
+    others += [{"name": "pnn", "rate": 2.0, "width": 20}]  # the plain one counted
+    matched = {**OLD["asked"], "matched": others}
     run = read(tmp_path, variant="matched-pnn", asked=matched).run
     assert run.matched is not None and run.matched.name == "pnn"
     assert run.matched.options == {"lr_scale": 2.0, "width": 20}
@@ -90,9 +97,12 @@ def test_a_record_from_before_options_were_kept_as_given_says_so(tmp_path: Path)
     assert found.run.splits == ["test"]
 
 
-def test_every_rung_is_known_by_its_label(tmp_path: Path) -> None:
-    for name in {*RUNGS, *(rung for rungs in TABLES.values() for rung in rungs)}:
-        assert read(tmp_path, variant=name).run.rung == name
+def test_the_committed_records_are_of_the_studies_that_made_them() -> None:
+    """235 of version 1: 40 of `run`, 60 of `sweep`, 27 rungs with 5 seeds of `ablate`."""
+    found = read_results(REFERENCE)
+    assert Counter(result.run.study for result in found) == {"run": 40, "sweep": 60, "ablate": 135}
+    assert len({result.run.rung for result in found}) == 1 + 27
+    assert all(result.upgraded_from == 1 and result.incomplete is None for result in found)
 
 
 @pytest.mark.parametrize("broken", [{"spec": {}}, {"spec": 3}, {"variant": None}, {"seed": "x"}])

@@ -117,6 +117,7 @@ def test_a_record_is_verified_and_what_was_altered_is_found_out(
     assert said[str(weights)]["weights"] == (
         f"differs (1 of 2, first 2: {'0' * 12}…, now {real.weights[1][:12]}…)"
     )
+    assert said[str(option)]["key"].startswith("differs")
     assert said[str(option)]["weights"].startswith("differs (2 of 2")
     assert done.stdout.count("  verified: ") == 1 and done.stdout.count("  not verified: ") == 3
 
@@ -141,6 +142,7 @@ def test_on_other_data_nothing_is_compared(real: Result, cache: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("part", "value"),
     [
+        ("key", "another"),
         ("data", "another"),
         ("options", {"lr_scale": 7.0}),
         ("metrics", ["top1", "f1"]),

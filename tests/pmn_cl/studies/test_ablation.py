@@ -61,3 +61,5 @@ def test_tables_compare_with_their_first_rung() -> None:
     assert full.gain is not None and full.gain.difference.mean == pytest.approx(0.15)
     assert full.score.mean == pytest.approx(0.6) and full.paper == "53.4, 57.8"
     assert all(name in RUNGS for names in TABLES.values() for name in names)
+    shown = {name for names in TABLES.values() for name in names}
+    assert {name for name in RUNGS if name.startswith("M_")} == shown
