@@ -7,7 +7,6 @@ import os
 import random
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -178,17 +177,6 @@ def test_cider_d_does_not_depend_on_names_or_order_of_ids(seed: int, order: list
     )
     assert renamed_mean == pytest.approx(mean, abs=1e-12)
     assert renamed == pytest.approx({f"id {i}": s for i, s in scores.items()}, abs=1e-12)
-
-
-def test_cider_d_is_fast() -> None:
-    rng = random.Random(0)
-    some = [" ".join(f"word{rng.randrange(900)}" for _ in range(10)) for _ in range(3000)]
-    candidates = {i: rng.choice(some) for i in range(2000)}
-    references = {i: rng.sample(some, 5) for i in range(2000)}
-    start = time.process_time()
-    _, scores = cider_d(candidates, references)
-    assert len(scores) == 2000
-    assert time.process_time() - start < 2  # measured below 1; other load does not count
 
 
 # --- mean average precision --------------------------------------------------------------
