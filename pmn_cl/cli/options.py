@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from functools import update_wrapper
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,8 @@ def gathers(
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         def gathered(**given: Any) -> None:
+            from dataclasses import fields
+
             kind = load()
             own = {field.name for field in fields(kind)} & given.keys()
             rest = {option: value for option, value in given.items() if option not in own}

@@ -13,10 +13,16 @@ import click
 from pmn_cl.cli.options import gathers, results_folder, seed_type
 from pmn_cl.console import console, status
 from pmn_cl.errors import UserError
-from pmn_cl.results.filter import ResultFilter
 
 if TYPE_CHECKING:
     from pmn_cl.mlflow_mirror.mirror import Mirrored
+    from pmn_cl.results.filter import ResultFilter
+
+
+def _result_filter() -> type[ResultFilter]:
+    from pmn_cl.results.filter import ResultFilter
+
+    return ResultFilter
 
 
 def _only_some(command: Callable[..., None]) -> Callable[..., None]:
@@ -37,7 +43,7 @@ def _only_some(command: Callable[..., None]) -> Callable[..., None]:
 @results_folder
 @_only_some
 @click.option("--json", "as_json", is_flag=True, help="A list of objects, for programs.")
-@gathers(lambda: ResultFilter, "only")
+@gathers(_result_filter, "only")
 def list_results(folder: Path, as_json: bool, only: ResultFilter) -> None:
     """Say what runs are in FOLDER, how they ended, and what they scored on test."""
     import json
@@ -64,7 +70,7 @@ def list_results(folder: Path, as_json: bool, only: ResultFilter) -> None:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Also write the table to this file: .csv, .md or .tex (repeatable).",
 )
-@gathers(lambda: ResultFilter, "only")
+@gathers(_result_filter, "only")
 def compare(
     folder: Path, split: str, reference: str | None, save: tuple[Path, ...], only: ResultFilter
 ) -> None:

@@ -6,19 +6,31 @@ import sys
 from collections.abc import Callable
 from functools import update_wrapper
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pmn_cl.cli.options import CACHE_HELP, STREAM_HELP, cache_type, gathers, seed_type
 from pmn_cl.console import console, show_progress
-from pmn_cl.studies.request import (
-    AblationRequest,
-    ArrayRequest,
-    RunRequest,
-    SweepRequest,
-    TuningRequest,
-)
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from pmn_cl.studies.request import (
+        AblationRequest,
+        ArrayRequest,
+        RunRequest,
+        SweepRequest,
+        TuningRequest,
+    )
+
+
+def _requests() -> ModuleType:
+    """Return the file of requests: dataclasses take time that help does not have."""
+    from pmn_cl.studies import request
+
+    return request
+
 
 _ENGINE_OPTIONS = (
     click.option(
@@ -114,7 +126,7 @@ def _drives_runs(command: Callable[..., None]) -> Callable[..., None]:
 @click.argument("stream")
 @click.option("--strategy", "strategies", multiple=True, help="Only this one (repeatable).")
 @_drives_runs
-@gathers(lambda: RunRequest)
+@gathers(lambda: _requests().RunRequest)
 def run_stream(request: RunRequest) -> None:
     """Learn a stream with every strategy and seed that it names, and compare them.
 
@@ -160,7 +172,7 @@ def run_stream(request: RunRequest) -> None:
     help="Seconds between two states kept to go on from; also at every epoch.",
 )
 @click.option("--cache", type=cache_type, help=CACHE_HELP)
-@gathers(lambda: ArrayRequest)
+@gathers(lambda: _requests().ArrayRequest)
 def plan(request: ArrayRequest) -> None:
     """List the runs of STREAM with their keys; with --slurm, write them as a job array.
 
@@ -211,7 +223,7 @@ def one_run(path: Path, number: int) -> None:
     help="One of those compared (repeatable).  [default: pmn, and independent, its base]",
 )
 @_drives_runs
-@gathers(lambda: SweepRequest)
+@gathers(lambda: _requests().SweepRequest)
 def sweep(request: SweepRequest) -> None:
     """Learn one task of STREAM from less and less data: the paper's low-data regime.
 
@@ -230,7 +242,7 @@ def sweep(request: SweepRequest) -> None:
 @click.argument("stream")
 @click.option("--only", multiple=True, help="One of them, such as M_vqa3 (repeatable).")
 @_drives_runs
-@gathers(lambda: AblationRequest)
+@gathers(lambda: _requests().AblationRequest)
 def ablate(request: AblationRequest) -> None:
     """Learn each module with less and with more to call: the paper's Tables 1 to 3.
 
@@ -293,7 +305,7 @@ def verify(
     help="Add what was chosen to this file (benchmarks/streams/tuned.json is the committed one).",
 )
 @click.option("--cache", type=cache_type, help=CACHE_HELP)
-@gathers(lambda: TuningRequest)
+@gathers(lambda: _requests().TuningRequest)
 def tune(request: TuningRequest) -> None:
     """Try at most four settings of each method, with development seed 100, on validation alone.
 
