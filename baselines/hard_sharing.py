@@ -58,11 +58,6 @@ class _Mixing(HardSharing):
         super().__init__(**given)
         self._shares: list[tuple[EpochBatches, int]] = []  # each task's batches, and how many
 
-    def batches_of(self, experience: Experience, again: str = "") -> EpochBatches:
-        """Return a task's batches: in its own order, or in another where it is learned again."""
-        seed = task_seed(self.seed, f"again for {again}") if again else self.seed
-        return EpochBatches(experience, self.settings[experience.task.name].batch_size, seed)
-
     def own_steps(self, experience: Experience) -> int:
         """Return how many steps a task would have alone."""
         settings = self.settings[experience.task.name]

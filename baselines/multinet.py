@@ -81,7 +81,7 @@ def brings_query(task: Task, other: Task) -> bool:
 
 
 def probabilities(task: Task, outputs: Tensor, env: Environment) -> Tensor:
-    """Return outputs as they are encoded: per region (B, N, n), or per scene (B, 1, n)."""
+    """Return outputs as they are encoded: per region (B, N, n), or per sample (B, 1, n)."""
     if task.form == "class":
         return outputs.softmax(2)
     if task.form == "labels":
@@ -146,6 +146,7 @@ class MultinetNetwork(HeadsNetwork):
         first = h = self.trunk.look(env)
         if not self.passes or not self.before(task):
             return first
+        first = h = env.of_samples(first)  # what comes back differs from sample to sample
         asked = self.read(env, task, first)
         with torch.no_grad():
             for _ in range(self.passes - 1):
@@ -184,7 +185,7 @@ class MultinetNetwork(HeadsNetwork):
         """Return xᵅ = ψᵅ(h)."""
         head = self.heads[task.name]
         if isinstance(head, RegionHead):
-            scores: Tensor = head.scores(h)  # it looks at no query: nothing to fuse
+            scores: Tensor = env.of_samples(head.scores(h))  # no query to fuse with
             return scores
         outputs: Tensor = head(self.fusion(task)(h, query, env), env, teacher)
         return outputs

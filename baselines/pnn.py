@@ -32,8 +32,10 @@ from torch.nn.functional import linear
 
 from baselines.common.heads import RegionHead, Teacher, head_for
 from baselines.common.network import HeadsNetwork, HeadsStrategy
-from baselines.common.trunk import PLACES, Fusion, HeadInput, NetworkPlan, QueryReader, observed
+from baselines.common.trunk import Fusion, HeadInput, NetworkPlan, QueryReader, observed
 from baselines.options import PnnOptions
+from pmn_cl.modules.layers import ScaledLinear
+from pmn_cl.modules.relation import PLACES
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.strategy.base import Experience
 from pmn_cl.tasks.base import Task
@@ -82,7 +84,7 @@ class LateralLayer(nn.Module):
 
     def __init__(self, below: int, width: int, columns: int, wiring: Wiring) -> None:
         super().__init__()
-        self.W = nn.Linear(below, width)
+        self.W = ScaledLinear(below, width)
         self.lateral = Lateral(below, width, columns, wiring)
 
     def forward(self, below: Tensor, earlier: Sequence[Tensor]) -> Tensor:
@@ -92,7 +94,7 @@ class LateralLayer(nn.Module):
 
 
 class RegionColumn(NamedTuple):
-    """The two layers of a column over regions, each (B, N, width)."""
+    """The two layers of a column over regions, each (S, N, width)."""
 
     first: Tensor
     second: Tensor
@@ -107,7 +109,7 @@ class Column(nn.Module):
         super().__init__()
         self.task, self.frozen = task, False
         width, columns = plan.width, len(earlier)
-        self.first = nn.Linear(plan.shape.region + PLACES, width)
+        self.first = ScaledLinear(plan.shape.region + PLACES, width)
         self.second = LateralLayer(width, width, columns, wiring)
         self.regions = Lateral(width, width, columns, wiring)
         self.head = head_for(task, plan)

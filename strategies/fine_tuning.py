@@ -65,6 +65,7 @@ def take_asking(module: AnswerModule, asking: str, learning: Iterable[nn.Module]
         )
     if asking == "copies":
         module.asking.load_state_dict(counting.asking.state_dict())
+        module.copied = True
     elif any(counting is part for part in learning):
         module.share("cnt")
     else:

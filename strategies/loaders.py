@@ -6,6 +6,7 @@ import itertools
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,16 +27,26 @@ class EpochBatches:
     experience: Experience
     batch_size: int
     seed: int
+    by_scene: bool = False
 
     def epoch(self, number: int, start: int = 0) -> BatchLoader:
         """Return the batches of an epoch, from 0, or those from one of them on."""
         seed = task_seed(self.seed, self.experience.task.name)
         return BatchLoader(
-            self.experience.batches, self.batch_size, seed=seed, epoch=number, start=start
+            self.experience.batches,
+            self.batch_size,
+            seed=seed,
+            epoch=number,
+            start=start,
+            by_scene=self.by_scene,
         )
 
-    def __len__(self) -> int:
+    @cached_property
+    def _count(self) -> int:
         return len(self.epoch(0))
+
+    def __len__(self) -> int:
+        return self._count
 
     def from_step(self, step: int) -> Iterator[list[Any]]:
         """Yield batches without end, from a step on: where it starts costs nothing."""

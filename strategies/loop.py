@@ -28,7 +28,10 @@ from pmn_cl.modules.task_module import digest_of
 from pmn_cl.strategy.avalanche import import_avalanche
 from pmn_cl.strategy.base import Experience, ParameterCount, State, Strategy, TrainingProgress
 from pmn_cl.strategy.training import TrainingSettings
+from pmn_cl.tasks.base import Task
+from pmn_cl.tasks.counts import known_distance
 from strategies.loaders import EpochBatches, EpochLoader, labelled, mixes_tasks, rows_of, task_seed
+from strategies.losses import counted_maps
 from strategies.non_finite import non_finite_loss
 from strategies.selection import Selection, validation_interval, validation_of
 from strategies.state import load, restore, resume, save, state_of
@@ -99,6 +102,10 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         part: nn.Module = self.model
         return part
 
+    def carried(self, experience: Experience) -> Iterable[nn.Parameter]:
+        """Return those of its parameters that have learned before: see ``carried_lr``."""
+        return ()
+
     def finish(self, experience: Experience) -> None:
         """Do what is to be done when a task was learned."""
 
@@ -108,8 +115,17 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
 
     def batch_loss(self, x: Any, y: Any, experience: Experience) -> tuple[Tensor, Tensor]:
         """Return outputs and the loss of a batch."""
-        outputs = self.model(x, experience.task.name, teacher=y)
-        return outputs, experience.task.loss(outputs, y)
+        with counted_maps(self.model) as maps:
+            outputs = self.model(x, experience.task.name, teacher=y)
+        return outputs, self.loss_of(experience.task, outputs, y, maps)
+
+    def loss_of(self, task: Task, outputs: Tensor, y: Any, maps: Sequence[Tensor] = ()) -> Tensor:
+        """Return what a task is learned by; ``maps`` are the soft counts of boxes, if any were."""
+        terms = self.settings[task.name].loss
+        loss = task.training_loss(outputs, y, terms)
+        if terms.soft_count and maps and "count" in y:
+            loss = loss + terms.soft_count * known_distance(maps[0], y["count"])
+        return loss
 
     def task_loss(self, outputs: Any, y: Any) -> Tensor:
         """Return the loss of outputs of any task, or of several: plugins of Avalanche's ask for it.
@@ -117,7 +133,7 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         Tasks that are mixed in a batch weigh as much as they have samples in it.
         """
         if isinstance(outputs, Tensor):
-            return self.experiences[int(y["task"][0])].task.loss(outputs, y)
+            return self.loss_of(self.experiences[int(y["task"][0])].task, outputs, y)
         losses = [
             len(rows) * self.task_loss(output, rows_of(y, rows)) for rows, output in outputs.parts
         ]
@@ -211,16 +227,21 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         self.selection = Selection(self.settings[name].patience, interval)
         super()._before_training_exp(**kwargs)
 
+    def batches_of(self, experience: Experience, again: str = "") -> EpochBatches:
+        """Return a task's batches: in its own order, or in another where it is learned again."""
+        seed = task_seed(self.seed, f"again for {again}") if again else self.seed
+        settings = self.settings[experience.task.name]
+        return EpochBatches(experience, settings.batch_size, seed, settings.by_scene)
+
     def plan(self, experience: Experience) -> None:
         """Say how many steps to take for a task, and in how many epochs."""
-        per_epoch = len(EpochBatches(experience, self.train_mb_size, self.seed))
+        per_epoch = len(self.batches_of(experience))
         self.steps = self.settings[experience.task.name].steps(per_epoch, self.budget)
         self.epochs = math.ceil(self.steps / per_epoch)
 
     def make_train_dataloader(self, **kwargs: Any) -> None:
         """Read whole batches; the order of an epoch depends on the seed alone."""
-        experience = self.training_samples(self.current_experience())
-        batches = EpochBatches(experience, self.train_mb_size, self.seed)
+        batches = self.batches_of(self.training_samples(self.current_experience()))
         self.dataloader = EpochLoader(batches, self.clock, self.steps)
 
     def make_eval_dataloader(self, **kwargs: Any) -> None:
@@ -243,14 +264,23 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         self.make_optimizer()
 
     def make_optimizer(self, **kwargs: Any) -> None:
-        """Give Adam the parameters that learn the task."""
+        """Give Adam the parameters that learn the task, those that are new and those carried on."""
         experience = self.current_experience()
         learning = [p for p in self.learning(experience).parameters() if p.requires_grad]
         self.trainable = sum(p.numel() for p in learning)
         if not learning:
             return
-        rate = self.settings[experience.task.name].learning_rate
-        self.optimizer = torch.optim.Adam(learning, lr=rate, fused=True)
+        carried = {id(p) for p in self.carried(experience)}
+        groups = {
+            share: [p for p in learning if (id(p) in carried) == share] for share in (False, True)
+        }
+        settings = self.settings[experience.task.name]
+        self.optimizer = torch.optim.Adam(
+            [{"params": some, "carried": share} for share, some in groups.items() if some],
+            lr=settings.learning_rate,
+            betas=(0.9, settings.beta2),
+            fused=True,
+        )
 
     def _unpack_minibatch(self) -> None:
         """Move the batch to the device; TensorDicts take long to find out that they are there."""
@@ -264,7 +294,7 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         x, y = self.mb_x, self.mb_y
         if not self.is_training:
             outputs: Any = self.model(x, self.current_experience().task.name)
-            self.mb_loss = self.current_experience().task.loss(outputs, y)  # as plugins find it
+            self.mb_loss = self.loss_of(self.current_experience().task, outputs, y)  # for plugins
             return outputs
         self.samples_seen += len(x)
         if mixes_tasks(x):
@@ -286,10 +316,13 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         """Take a step of the size that the schedule says."""
         settings = self.settings[self.batch_experience.task.name]
         rate = settings.learning_rate_at(self.clock.train_exp_iterations, self.steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        carried = settings.carried_at(self.clock.train_exp_iterations, self.steps)
+        groups = self.optimizer.param_groups
+        for group in groups:
+            group["lr"] = rate * carried if group["carried"] else rate
         if settings.clip is not None:
-            nn.utils.clip_grad_norm_(self.optimizer.param_groups[0]["params"], settings.clip)
+            learning = [p for group in groups for p in group["params"]]
+            nn.utils.clip_grad_norm_(learning, settings.clip)
         self.optimizer.step()
 
     def _train_exp(

@@ -1,18 +1,20 @@
-"""What PMN adds to a task's loss: supervision of the query to M_rel, and the distance of counts.
+"""Losses that need more than a task's outputs: queries to M_rel, and maps of boxes.
 
-Both leave out samples that say nothing about them.
+The tasks have all others (``Task.training_loss``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import torch
-from torch import Tensor
-from torch.nn.functional import smooth_l1_loss
+from torch import Tensor, nn
 
+from pmn_cl.modules.counter import Counter, intersection_over_union
 from pmn_cl.modules.relation import RelationQuery, relation_code
-from pmn_cl.tasks.counts import UNKNOWN
+
+_SAME_THING = 0.45  # boxes that overlap by more show the same object
 
 
 def query_loss(asked: RelationQuery, y: Mapping[str, Tensor], relations: int) -> Tensor:
@@ -31,13 +33,29 @@ def query_loss(asked: RelationQuery, y: Mapping[str, Tensor], relations: int) ->
     return -box.clamp(min=floor).log().mean() - relation.clamp(min=floor).log().mean()
 
 
-def count_distance(logits: Tensor, count: Tensor) -> Tensor:
-    """Smooth L1 between the expected count and the true one, where that is known; else 0."""
-    known = count != UNKNOWN
-    if not bool(known.any()):
-        return logits.sum() * 0
-    numbers = torch.arange(logits.shape[1], device=logits.device, dtype=logits.dtype)
-    expected = logits.softmax(1) @ numbers
-    if not bool(known.all()):
-        expected, count = expected[known], count[known]
-    return smooth_l1_loss(expected, count.to(logits))
+@contextmanager
+def counted_maps(network: nn.Module) -> Iterator[list[Tensor]]:
+    """Give the soft count (B,) of every map of boxes that is counted meanwhile."""
+    counted: list[Tensor] = []
+
+    def count(counter: nn.Module, given: tuple[Tensor, Tensor], found: Tensor) -> None:
+        counted.append(soft_count(*given))
+
+    counters = [part for part in network.modules() if isinstance(part, Counter)]
+    hooks = [counter.register_forward_hook(count) for counter in counters if counter.training]
+    try:
+        yield counted
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def soft_count(boxes: Tensor, logits: Tensor) -> Tensor:
+    """Return Σᵢ σ(lᵢ) / nᵢ (B,) of boxes (B, 4, N): nᵢ boxes, itself one, show what box i shows.
+
+    Its gradient reaches every box at once, where the counter's starts in a saddle.
+    """
+    there = logits > -torch.inf
+    both = there[:, :, None] & there[:, None, :]
+    alike = (intersection_over_union(boxes) > _SAME_THING) & both
+    return (logits.sigmoid() / alike.sum(2).clamp(min=1)).sum(1)

@@ -9,6 +9,7 @@ from pmn_cl import registry
 from pmn_cl.errors import UserError
 from pmn_cl.modules.answer import AnswerModule
 from pmn_cl.modules.count import CountModule
+from pmn_cl.modules.layers import start_scaled
 from pmn_cl.modules.library.word_vectors import start_words
 from pmn_cl.modules.sizes import SIZES, Departures, Gates, WorldShape
 from pmn_cl.modules.task_module import ModulePlan, TaskModule
@@ -26,6 +27,8 @@ class ModuleFactory:
     def build(self, experience: Experience, callees: Mapping[str, TaskModule]) -> TaskModule:
         """Return a task's module as it is before it learns."""
         module = self.module_class(experience)(self.plan(experience), callees)
+        if self.departures.scaled_start:
+            start_scaled(module.modules())
         start_words(module, experience.samples.store)
         counting = callees.get("cnt")
         if isinstance(module, AnswerModule) and isinstance(counting, CountModule):

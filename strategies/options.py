@@ -17,7 +17,10 @@ class SizeChanges(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     hidden: int | None = Field(default=None, ge=1)
+    knowledge: int | None = Field(default=None, ge=1)
     attention: int | None = Field(default=None, ge=1)
+    relation: int | None = Field(default=None, ge=1)
+    relation_attention: int | None = Field(default=None, ge=1)
     caption: int | None = Field(default=None, ge=1)
     word: int | None = Field(default=None, ge=1)
     terminal: int | None = Field(default=None, ge=1)

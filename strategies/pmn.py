@@ -7,7 +7,7 @@ others in ``fine_tuning``, and what is added to a task's loss in ``losses``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from pmn_cl.tasks.base import Task
 from strategies.controls import shuffled
 from strategies.fine_tuning import take_asking, unfreeze_callees
 from strategies.loop import TaskTemplate
-from strategies.losses import count_distance, query_loss
+from strategies.losses import counted_maps, query_loss
 from strategies.module_factory import ModuleFactory
 from strategies.module_sources import GivenModules, KnownModule, recipe
 from strategies.options import PmnOptions
@@ -155,6 +155,12 @@ class Progressive(TaskTemplate):
         """Return the new module, and what it may change."""
         return self._learning
 
+    def carried(self, experience: Experience) -> Iterable[nn.Parameter]:
+        """Return what M_vqa has copied from M_cnt."""
+        module = self.network[experience.task.name]
+        copied = isinstance(module, AnswerModule) and module.copied
+        return module.asking.parameters() if copied else ()
+
     def finish(self, experience: Experience) -> None:
         """Freeze what was learned; what was fine-tuned first, as the others call it."""
         for module in reversed(self._learning):
@@ -220,12 +226,13 @@ class Progressive(TaskTemplate):
         return found
 
     def batch_loss(self, x: Any, y: Any, experience: Experience) -> tuple[Tensor, Tensor]:
-        """Add to the task's loss what departures and the supervision of queries ask for."""
+        """Add to the task's loss the supervision of its query to M_rel, where that is asked for."""
         task = experience.task.name
         module, env = self.network[task], self.network.environment(x, task, teacher=y)
         query = module.own_query(env)
-        outputs = module.outputs(module(query, env), env)
-        loss = experience.task.loss(outputs, y)
+        with counted_maps(module) as maps:
+            outputs = module.outputs(module(query, env), env)
+        loss = self.loss_of(experience.task, outputs, y, maps)
         if task in self.options.supervise and "rel" in module.callees:
             if not isinstance(module, (CountModule, AnswerModule)):
                 raise UserError(
@@ -234,8 +241,6 @@ class Progressive(TaskTemplate):
             asked = module.first_relation_query(query, env, self.departures.supervise_encoder)
             relations = module.plan.shape.count("relations")
             loss = loss + self.options.supervision * query_loss(asked, y, relations)
-        if task == "cnt" and self.departures.count_distance:
-            loss = loss + self.departures.count_distance * count_distance(outputs, y["count"])
         return outputs, loss
 
     def save(self, folder: str | Path) -> list[Path]:

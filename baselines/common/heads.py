@@ -12,11 +12,11 @@ from baselines.common.trunk import HeadInput, NetworkPlan
 from pmn_cl.errors import UserError
 from pmn_cl.modules.caption import END, LONGEST, START
 from pmn_cl.modules.counter import Counter
-from pmn_cl.modules.layers import SoftAttention
+from pmn_cl.modules.layers import ScaledLinear, SoftAttention
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.tasks.base import FORMS, Task
+from pmn_cl.tasks.relations import OUT_OF_REACH
 
-OUT_OF_REACH = -1e4  # the logit of padding: probability 0, yet finite where it is squared
 _SHARP = 5.0  # of the layer after the counter, at first, as in M_cnt
 
 Teacher = Mapping[str, Tensor] | None
@@ -43,7 +43,7 @@ class RegionHead(Head):
     def forward(self, seen: HeadInput, env: Environment, teacher: Teacher = None) -> Tensor:
         """Classify every region by itself."""
         scores: Tensor = self.scores(seen.regions)
-        return scores
+        return env.of_samples(scores)
 
 
 class PointingHead(Head):
@@ -55,7 +55,7 @@ class PointingHead(Head):
 
     def forward(self, seen: HeadInput, env: Environment, teacher: Teacher = None) -> Tensor:
         """Attend over the regions once more, with the query as what it is about has changed it."""
-        logits: Tensor = self.point(seen.query + seen.fused, seen.regions)
+        logits: Tensor = self.point(seen.query + seen.fused, seen.regions, env)
         return logits.masked_fill(~env.mask, OUT_OF_REACH)
 
 
@@ -72,13 +72,13 @@ class SentenceHead(Head):
 
     def forward(self, seen: HeadInput, env: Environment, teacher: Teacher = None) -> Tensor:
         """Follow the teacher's sentence, or generate one, the likeliest word each time."""
-        state = self.start(seen.fused).tanh()
-        projected = self.look.project(seen.regions)
+        state, regions = self.start(seen.fused).tanh(), env.of_samples(seen.regions)
+        projected = env.of_samples(self.look.project(seen.regions))
         if teacher is None:
-            return self._generate(state, projected, seen.regions, env)
+            return self._generate(state, projected, regions, env)
         previous = pad(teacher["words"], (1, -1), value=START)
         states, _ = self.gru(self.words(previous), state[None])
-        return self._words(states, projected, seen.regions, env)
+        return self._words(states, projected, regions, env)
 
     def _words(
         self, states: Tensor, projected: Tensor, regions: Tensor, env: Environment
@@ -114,7 +114,7 @@ class CountHead(Head):
 
     def __init__(self, plan: NetworkPlan, outputs: int) -> None:
         super().__init__(plan, outputs)
-        self.counter = Counter(outputs - 1)
+        self.counter = Counter(outputs - 1, plan.departures.count_boxes)
         self.counted = nn.Linear(outputs, outputs)
         self.fused = nn.Linear(plan.width, outputs)
         with torch.no_grad():
@@ -134,14 +134,16 @@ class AnswerHead(Head):
 
     def __init__(self, plan: NetworkPlan, outputs: int) -> None:
         super().__init__(plan, outputs)
-        self.think = nn.Linear(plan.width, plan.width)
+        self.think = ScaledLinear(plan.width, plan.width)
         self.answer = nn.Linear(plan.width, outputs)
-        nn.init.constant_(self.answer.bias, plan.answer_bias)
+        self.of_words: nn.Linear | None = None
+        if plan.departures.question_answers:
+            self.of_words = nn.Linear(plan.width, outputs)
 
     def forward(self, seen: HeadInput, env: Environment, teacher: Teacher = None) -> Tensor:
-        """Answer from what was fused."""
+        """Answer from what was fused; what the question alone says of the answer is added."""
         logits: Tensor = self.answer(self.think(seen.fused).relu())
-        return logits
+        return logits if self.of_words is None else logits + self.of_words(seen.query)
 
 
 HEADS: dict[str, type[Head]] = {

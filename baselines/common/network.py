@@ -6,7 +6,7 @@ What a subclass adds is how its parts are put together: ``add`` and ``answer``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from baselines.common.trunk import WIDTHS, NetworkPlan
 from baselines.options import HeadsOptions
 from pmn_cl.errors import UserError
+from pmn_cl.modules.layers import start_scaled
 from pmn_cl.modules.library.word_vectors import start_words
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.runtime.trace import Trace
@@ -96,6 +97,7 @@ class HeadsStrategy(TaskTemplate):
 
     def __init__(self, *, options: HeadsOptions | None = None, **given: Any) -> None:
         self.options = options or self.Options()
+        self._carried: list[nn.Parameter] = []
         # What is to be seen is known with the first experience, which makes the network.
         super().__init__(network=nn.Module(), settings=self.options.settings(), **given)
 
@@ -111,9 +113,17 @@ class HeadsStrategy(TaskTemplate):
         if not isinstance(self.model, HeadsNetwork):
             self.model: nn.Module = self.make_network(plan_of(self.options, experience))
         known = set(self.network.modules())
+        self._carried = list(self.network.parameters())
         self.network.add(experience)
-        for part in set(self.network.modules()) - known:
+        new = [part for part in self.network.modules() if part not in known]
+        if self.network.plan.departures.scaled_start:
+            start_scaled(new)
+        for part in new:
             start_words(part, experience.samples.store)
+
+    def carried(self, experience: Experience) -> Iterable[nn.Parameter]:
+        """Return what was there before the task."""
+        return self._carried
 
     def make_network(self, plan: NetworkPlan) -> HeadsNetwork:
         """Return the network before its first task."""
@@ -136,5 +146,5 @@ def plan_of(options: HeadsOptions, experience: Experience) -> NetworkPlan:
         sizes,
         options.width or WIDTHS[options.size],
         options.attention or sizes.attention,
-        DEPARTURES[options.size].answer_bias,
+        DEPARTURES[options.size],
     )

@@ -12,16 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from pmn_cl.errors import UserError
-from pmn_cl.modules.layers import QuestionEncoder, SoftAttention
-from pmn_cl.modules.relation import positions, relation_code
-from pmn_cl.modules.runtime.arithmetic import weighted_sum
+from pmn_cl.modules.layers import QuestionEncoder, ScaledLinear, SoftAttention
+from pmn_cl.modules.relation import PLACES, positions, relation_code
 from pmn_cl.modules.runtime.environment import Environment
-from pmn_cl.modules.sizes import Sizes, WorldShape
+from pmn_cl.modules.sizes import Departures, Sizes, WorldShape
 from pmn_cl.tasks.base import Task
 
 WIDTHS = {"small": 128, "paper": 512}  # of every layer
 _RELATION = ("box", "relation", "direction")
-PLACES = 7  # numbers that say where a box is
 
 
 class NetworkPlan(NamedTuple):
@@ -31,21 +29,21 @@ class NetworkPlan(NamedTuple):
     sizes: Sizes
     width: int
     attention: int  # in which soft attention compares
-    answer_bias: float = 0.0
+    departures: Departures = Departures()  # those of PMN's parts that are used here, too
 
 
 class HeadInput(NamedTuple):
     """What a head gets to see of a sample."""
 
-    regions: Tensor  # h (B, N, width)
+    regions: Tensor  # h (B, N, width) of samples, or (S, N, width) of their scenes
     query: Tensor  # q (B, width)
     attention: Tensor  # logits (B, N) of the regions that the query is about
     fused: Tensor  # z (B, width)
 
 
 def observed(env: Environment) -> Tensor:
-    """Return what is known of each region (B, N, d + 7): its features, and where it is."""
-    return torch.cat([env.regions, positions(env.boxes)], dim=2)
+    """Return what is known of each region (S, N, d + PLACES): its features, and where it is."""
+    return torch.cat([env.scenes.regions, positions(env.scenes.boxes)], dim=2)
 
 
 class QueryReader(nn.Module):
@@ -57,8 +55,9 @@ class QueryReader(nn.Module):
         shape, width = plan.shape, plan.width
         if self.kind == "question":
             hidden = plan.sizes.hidden
-            self.question = QuestionEncoder(shape.count("question words"), plan.sizes.word, hidden)
-            self.project = nn.Linear(hidden, width)
+            words, singulars = shape.list_of("question words"), plan.departures.singulars
+            self.question = QuestionEncoder(words, plan.sizes.word, hidden, singulars)
+            self.project = ScaledLinear(hidden, width)
         elif self.kind == "relation":
             self.relations = shape.count("relations")
             self.relation = nn.Embedding(self.relations * shape.count("directions"), width)
@@ -72,8 +71,10 @@ class QueryReader(nn.Module):
             return asked
         if self.kind == "relation":
             code = relation_code(env["relation"], env["direction"], self.relations)
-            box = regions[torch.arange(len(env), device=regions.device), env["box"]]
-            related: Tensor = self.relation(code) * box
+            rows = torch.arange(len(env), device=regions.device)
+            if env.groups is not None and len(regions) < len(env):
+                rows = env.groups.scene_of
+            related: Tensor = self.relation(code) * regions[rows, env["box"]]
             return related
         return self.vector.expand(len(env), -1)
 
@@ -98,12 +99,12 @@ class Fusion(nn.Module):
     def __init__(self, plan: NetworkPlan) -> None:
         super().__init__()
         self.attention = SoftAttention(plan.width, plan.width, plan.attention)
-        self.join = nn.Linear(3 * plan.width, plan.width)
+        self.join = ScaledLinear(3 * plan.width, plan.width)
 
     def attend(self, regions: Tensor, query: Tensor, env: Environment) -> tuple[Tensor, Tensor]:
         """Return the logits (B, N) of the regions, and what joining starts from (B, 3 width)."""
-        logits: Tensor = self.attention(query, regions)
-        found = weighted_sum(env.softmax(logits), regions)
+        logits: Tensor = self.attention(query, regions, env)
+        found = env.weighted_sum(env.softmax(logits), regions)
         return logits, torch.cat([found, query, found * query], dim=1)
 
     def forward(self, regions: Tensor, query: Tensor, env: Environment) -> HeadInput:
@@ -118,8 +119,8 @@ class Trunk(nn.Module):
     def __init__(self, plan: NetworkPlan) -> None:
         super().__init__()
         self.plan = plan
-        self.first = nn.Linear(plan.shape.region + PLACES, plan.width)
-        self.second = nn.Linear(plan.width, plan.width)
+        self.first = ScaledLinear(plan.shape.region + PLACES, plan.width)
+        self.second = ScaledLinear(plan.width, plan.width)
         self.readers = nn.ModuleDict()  # by kind of query; what is no query belongs to its task
         self.fusion = Fusion(plan)
 
@@ -129,7 +130,7 @@ class Trunk(nn.Module):
             self.readers[reader_name(task)] = QueryReader(self.plan, task)
 
     def look(self, env: Environment) -> Tensor:
-        """Return the regions' representation h (B, N, width)."""
+        """Return the regions' representation h (S, N, width)."""
         regions: Tensor = self.second(self.first(observed(env)).relu()).relu()
         return regions
 

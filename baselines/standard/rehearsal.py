@@ -73,8 +73,8 @@ class _WithMemory(WithPlugin):
             experience = self.experiences[int(label)]
             rows = drawn[drawn[:, 0] == label, 1]
             x, y = self._on_device(experience.batches[rows])
-            outputs = self.model(x, experience.task.name, teacher=y)
-            losses.append(len(rows) * experience.task.loss(outputs, y))
+            _, loss = self.batch_loss(x, y, experience)
+            losses.append(len(rows) * loss)
         self.samples_seen += len(drawn)
         self.samples_replayed += len(drawn)
         return torch.stack(losses).sum(), len(drawn)

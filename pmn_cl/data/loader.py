@@ -172,6 +172,11 @@ class Batches(Dataset[Batch]):
             return False
         return all(torch.equal(ours[sample], x[name].cpu()) for name, ours in self._query.items())
 
+    def shuffled_by_scene(self, random: np.random.Generator) -> NDArray[np.int64]:
+        """Return all samples, the scenes in random order, each with its samples in theirs."""
+        scenes, scene = np.unique(self._scene.numpy(), return_inverse=True)
+        return np.argsort(random.permutation(len(scenes))[scene], kind="stable")
+
     def __getitem__(self, index: int | Rows | Tensor) -> Batch:
         """Return one sample, or a batch of samples."""
         if isinstance(index, (int, np.integer)):
@@ -191,6 +196,7 @@ class Batches(Dataset[Batch]):
 class BatchLoader:
     """Goes through a task's samples in an order that (seed, epoch) alone decide.
 
+    ``by_scene`` shuffles scenes instead of samples: those of a scene follow one another.
     ``start`` skips that many batches without reading them, to go on where a run was cut.
     ``workers`` threads read ahead, a batch each; the batches are the same with any number of them.
     Usually none are needed: only scenes that are not in memory have some.
@@ -205,11 +211,13 @@ class BatchLoader:
         epoch: int = 0,
         start: int = 0,
         shuffle: bool = True,
+        by_scene: bool = False,
         workers: int | None = None,
     ) -> None:
         order = np.arange(len(batches))
         if shuffle:
-            order = np.random.default_rng([seed, epoch]).permutation(order)
+            random = np.random.default_rng([seed, epoch])
+            order = batches.shuffled_by_scene(random) if by_scene else random.permutation(order)
         rows = list(torch.split(torch.from_numpy(order), batch_size))
         if shuffle and len(rows) > 1 and len(rows[-1]) == 1:
             rows[-2:] = [torch.cat(rows[-2:])]  # batch norm cannot learn from one sample

@@ -17,7 +17,6 @@ from pmn_cl.modules.importance import Importance, Importances
 from pmn_cl.modules.layers import GatedTanh, SoftAttention, perceptron, receiver
 from pmn_cl.modules.question import QuestionParts
 from pmn_cl.modules.relation import RelationQuery
-from pmn_cl.modules.runtime.arithmetic import weighted_sum
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.runtime.memoisation import ScratchPad, per_batch, per_step
 from pmn_cl.modules.task_module import ModulePlan, TaskModule
@@ -30,7 +29,7 @@ class AnswerState(NamedTuple):
     """The state: what to ask now, and what was learned in the step before."""
 
     question: Tensor  # q (B, hidden)
-    knowledge: Tensor  # k (B, hidden)
+    knowledge: Tensor  # k (B, knowledge)
 
 
 class AnswerModule(CompositionalModule):
@@ -46,26 +45,29 @@ class AnswerModule(CompositionalModule):
         super().__init__(plan, callees)
         self.call_list = call_order(callees)
         shape, sizes = plan.shape, plan.sizes
-        hidden = sizes.hidden
+        hidden, knowledge = sizes.hidden, sizes.knowledge
+        self.copied = False  # whether Ω and Q_{→rel} started from those of a callee
         self.own_asking: QuestionParts | None = QuestionParts(plan, callees)  # Ω, Q_{→rel}
         maps = [k for k in self.call_list if k in _MAPS]
         others = [k for k in self.call_list if k not in _MAPS]
         self.G = Importance(hidden, [maps, others], plan.gates)
-        self.think = nn.GRUCell(hidden, hidden)  # I, U
-        self.delta = perceptron(shape.region, hidden, hidden)  # Δ
+        self.think = nn.GRUCell(knowledge, hidden)  # I, U
+        self.delta = perceptron(shape.region, knowledge, knowledge)  # Δ
         widths = {k: callee.answer_width for k, callee in callees.items()}
-        widths |= {RESIDUAL: hidden, "cap": sizes.word}
+        widths |= {RESIDUAL: knowledge, "cap": sizes.word}
         without = [k for k in others if not widths[k]]
         if without:
             raise UserError(f"M_vqa cannot call {without[0]!r}: its module has no answer_width")
-        self.R = nn.ModuleDict({part_name(k): receiver(widths[k], hidden) for k in others})
+        self.R = nn.ModuleDict({part_name(k): receiver(widths[k], knowledge) for k in others})
         if "cap" in callees:
             self.words = nn.Embedding(shape.count("caption words"), sizes.word, padding_idx=0)
             self.listen = SoftAttention(hidden, sizes.word, sizes.attention)
-        self.of_question = GatedTanh(hidden, hidden)  # Ψ
-        self.of_knowledge = GatedTanh(hidden, hidden)
-        self.answer = nn.Linear(hidden, shape.count("answers"))
-        nn.init.constant_(self.answer.bias, plan.departures.answer_bias / STEPS)
+        self.of_question = GatedTanh(hidden, knowledge)  # Ψ
+        self.of_knowledge = GatedTanh(knowledge, knowledge)
+        self.answer = nn.Linear(knowledge, shape.count("answers"))
+        self.of_words: nn.Linear | None = None
+        if plan.departures.question_answers:
+            self.of_words = nn.Linear(hidden, shape.count("answers"))
 
     @property
     def asking(self) -> QuestionParts:
@@ -86,7 +88,7 @@ class AnswerModule(CompositionalModule):
     def initial(self, query: Tensor, env: Environment) -> AnswerState:
         """I: the GRU takes the question; nothing is known."""
         first = query if self.plan.departures.question_as_state else self.think(query)
-        return AnswerState(first, torch.zeros_like(first))
+        return AnswerState(first, first.new_zeros(len(first), self.think.input_size))
 
     def importance(self, s: AnswerState) -> Importances:
         """G: a linear layer on the question of this step; a softmax for maps, one for the rest."""
@@ -140,7 +142,7 @@ class AnswerModule(CompositionalModule):
         return more
 
     def receive(self, k: str, s: AnswerState, answer: Tensor, env: Environment) -> Tensor:
-        """R: an attention map, or a vector of the state's width."""
+        """R: an attention map, or a vector of knowledge."""
         if k in _MAPS:
             return env.softmax(answer)
         if k == "cap":
@@ -153,15 +155,16 @@ class AnswerModule(CompositionalModule):
         # Behind hard gates, the samples that get the caption change from step to step.
         hard = self.plan.gates.kind == "hard"
         over, words, projected = self._read(sentence) if hard else self._read_once(env, sentence)
-        p = self.listen.compare(s.question, projected).masked_fill(over, -torch.inf).softmax(1)
-        return weighted_sum(p, words)
+        over = env.of_samples(over)
+        p = self.listen.compare(s.question, projected, env).masked_fill(over, -torch.inf).softmax(1)
+        return env.weighted_sum(p, words)
 
     @per_batch
     def _read_once(self, env: Environment, sentence: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return self._read(sentence)
 
     def _read(self, sentence: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return where the caption is over (B, T), its words w (B, T, word), and g(w)."""
+        """Return where the caption is over (S, T), its words w (S, T, word), and g(w)."""
         # Sentence times words, both turned round: the same product, and for thousands of words a
         # faster one, with its gradient.
         words = self.words.weight.T.contiguous() @ sentence.flatten(0, 1).T
@@ -182,6 +185,8 @@ class AnswerModule(CompositionalModule):
         """Ψ: fuse the question with the knowledge of each step; the logits are added."""
         asked = self.of_question(query)
         logits = [self.answer(asked * self.of_knowledge(s.knowledge)) for s in states[1:]]
+        if self.of_words is not None:
+            logits.append(self.of_words(query))
         return torch.stack(logits).sum(0)
 
 

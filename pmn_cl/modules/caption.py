@@ -99,11 +99,11 @@ class CaptionModule(CompositionalModule):
 
     def attend(self, query: Tensor, env: Environment) -> Tensor:
         """Ω: which region to speak of."""
-        return self.attention.compare(query, self._projected(env))
+        return self.attention.compare(query, self._projected(env), env)
 
     @per_scene
     def _projected(self, env: Environment) -> Tensor:
-        """Return g(d) of Ω."""
+        """Return g(d) of Ω (S, N, attention)."""
         return self.attention.project(env.regions)
 
     def residual(self, query: Tensor, env: Environment) -> Tensor:
@@ -123,7 +123,7 @@ class CaptionModule(CompositionalModule):
     ) -> CaptionState:
         """U: a GRU layer takes the last word, one what the modules said of the region."""
         last = s.word @ self.words.weight
-        h1 = self.first(torch.cat([self._mean(env), last, s.h2], dim=1), s.h1)
+        h1 = self.first(torch.cat([env.of_samples(self._mean(env)), last, s.h2], dim=1), s.h1)
         gated = [g[k][:, None] * V[k] for k in self.call_list if k != ATTEND and k in V]
         rho = torch.stack(gated).sum(0)
         h2 = self.second(torch.cat([h1, rho], dim=1), s.h2)
@@ -131,7 +131,7 @@ class CaptionModule(CompositionalModule):
 
     @per_scene
     def _mean(self, env: Environment) -> Tensor:
-        """Return the mean of all regions (B, d)."""
+        """Return the mean of all regions (S, d)."""
         return env.mean_region()
 
     def _say(self, s: CaptionState) -> CaptionState:

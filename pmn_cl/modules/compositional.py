@@ -9,11 +9,17 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
 from pmn_cl.modules.importance import Importances
 from pmn_cl.modules.runtime.environment import Environment, select
-from pmn_cl.modules.runtime.memoisation import ScratchPad, per_query, per_scene_step
+from pmn_cl.modules.runtime.memoisation import (
+    SceneQuery,
+    ScratchPad,
+    per_query,
+    per_scene_step,
+)
 from pmn_cl.modules.task_module import TaskModule
 
 ATTEND, RESIDUAL = "Ω", "Δ"  # a module's own terminal parts, called like any other module
@@ -112,11 +118,14 @@ class CompositionalModule(TaskModule):
         if self.training or k not in g or bool(g[k].all()):
             return callee(query, env)
         asking = g[k].nonzero().squeeze(1)  # behind hard gates, only samples whose gate is open
+        if isinstance(query, SceneQuery) and env.groups is not None:
+            scenes = torch.unique(env.groups.scene_of[asking])
+            return _spread(callee(query, env.scenes.rows(scenes)), scenes, len(env.scenes))
         return _spread(callee(select(query, asking), env.rows(asking)), asking, len(env))
 
 
 def _spread(answer: Tensor, rows: Tensor, count: int) -> Tensor:
-    """Put the answers of some samples in their places among all; the others get zeros."""
+    """Put the answers of some rows in their places among all; the others get zeros."""
     return answer.new_zeros((count, *answer.shape[1:])).index_copy(0, rows, answer)
 
 

@@ -34,12 +34,12 @@ class CountModule(CompositionalModule):
         self.G = Importance(plan.sizes.hidden, [self.call_list], plan.gates)
         most = plan.shape.count("counts") - 1
         self.answer_width = most + 1
-        self.counter = Counter(most)  # Ψ
         departures = plan.departures
+        self.counter = Counter(most, departures.count_boxes)  # Ψ
         self.scale = self.level = None
         if departures.relation_receiver and related:
             self.scale = nn.Parameter(torch.tensor(1.0))
-            self.level = nn.Parameter(torch.tensor(2.0))
+            self.level = nn.Parameter(torch.tensor(0.0))
         self.layer: nn.Linear | None = None
         if departures.count_layer:
             self.layer = nn.Linear(most + 1, most + 1)
@@ -76,11 +76,10 @@ class CountModule(CompositionalModule):
         return self.asking.attend(query, env, self)
 
     def receive(self, k: str, s: Tensor, answer: Tensor, env: Environment) -> Tensor:
-        """R: a map of logits. M_rel's mean only how boxes compare, so their level is learned."""
+        """R: a map of logits; M_rel's are compared by a softmax, so their level is learned."""
         if k == ATTEND or self.scale is None or self.level is None:
             return answer
-        most = answer.masked_fill(~env.mask, -torch.inf).amax(1, keepdim=True)
-        return self.scale * (answer - most) + self.level
+        return self.scale * answer + self.level
 
     def update(self, s: Tensor, V: ScratchPad, g: Importances, env: Environment) -> Tensor:
         """U: choose softly between the maps."""

@@ -37,18 +37,22 @@ class MonotoneFunction(nn.Module):
 
 
 class Counter(nn.Module):
-    """Counts attended objects, from 0 to ``objects``."""
+    """Counts attended objects, from 0 to ``objects``, by looking at the most attended boxes.
 
-    def __init__(self, objects: int) -> None:
+    The publication looks at as many boxes as it counts objects. Where objects have several boxes,
+    many objects need more than that.
+    """
+
+    def __init__(self, objects: int, boxes: int | None = None) -> None:
         super().__init__()
-        self.objects = objects
+        self.objects, self.boxes = objects, boxes or objects
         self.f = nn.ModuleList(MonotoneFunction() for _ in range(8))
 
     def forward(self, boxes: Tensor, attention: Tensor) -> Tensor:
         """Return the count vector (n, objects + 1) of boxes (n, 4, m) and logits (n, m).
 
         A one-hot count between two neighbours, times how sure the counter is: it need not sum
-        to one. Of more than ``objects`` boxes the most attended count; padding has logit −∞.
+        to one. Of more than ``self.boxes`` boxes the most attended count; padding has logit −∞.
         """
         boxes, a = self._most_attended(boxes, attention)  # (n, 4, K), (n, K)
         f = self.f
@@ -65,17 +69,17 @@ class Counter(nn.Module):
 
     def _most_attended(self, boxes: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Keep the K most attended boxes; fewer are filled up with boxes without attention."""
-        missing = self.objects - logits.shape[1]
+        missing = self.boxes - logits.shape[1]
         if missing > 0:
             boxes, logits = pad(boxes, (0, missing)), pad(logits, (0, missing), value=-torch.inf)
-        top, kept = logits.topk(self.objects, dim=1)
+        top, kept = logits.topk(self.boxes, dim=1)
         return boxes.gather(2, kept[:, None].expand(-1, 4, -1)), top.sigmoid()
 
     def _duplicates(self, a: Tensor, A: Tensor, D: Tensor) -> Tensor:
         """Return r (n, K): how many boxes are alike, and so show the same object."""
         f = self.f
         X = f[3](A) * f[4](D)  # symmetric, as what follows is: each two boxes are compared once
-        i, j = torch.triu_indices(self.objects, self.objects, offset=1, device=a.device)
+        i, j = torch.triu_indices(self.boxes, self.boxes, offset=1, device=a.device)
         apart = X.index_select(1, i) - X.index_select(1, j)  # (n, pairs, K)
         alike = f[2](1 - apart.abs()).prod(dim=2)
         alike = alike * f[2](1 - (a[:, i] - a[:, j]).abs())

@@ -28,17 +28,21 @@ class QuestionParts(nn.Module):
 
     def __init__(self, plan: ModulePlan, callees: Mapping[str, TaskModule]) -> None:
         super().__init__()
+        self.plan = plan
         terminal = [k for k, m in callees.items() if isinstance(m, TerminalModule)]
         self.describers = sorted(terminal, key=lambda k: (k != "obj", k))  # in any call order
         shape, sizes = plan.shape, plan.sizes
         data = shape.region + sum(callees[k].answer_width for k in self.describers)
         hidden = sizes.hidden
-        self.question = QuestionEncoder(shape.count("question words"), sizes.word, hidden)
+        self.question = QuestionEncoder(
+            shape.list_of("question words"), sizes.word, hidden, plan.departures.singulars
+        )
         self.attention = SoftAttention(hidden, data, sizes.attention)  # Ω
         self.box: SoftAttention | None = None  # Q_{→rel}: b
         self.relation: nn.Sequential | None = None  # Q_{→rel}: r
         if "rel" in callees:
-            self.box = SoftAttention(hidden, data, sizes.attention)
+            own = None if plan.departures.shared_projection else data
+            self.box = SoftAttention(hidden, own, sizes.attention)
             self.relation = perceptron(hidden, hidden, relation_codes(shape))
 
     def fits(self, other: QuestionParts) -> bool:
@@ -48,7 +52,7 @@ class QuestionParts(nn.Module):
 
     def attend(self, key: Tensor, env: Environment, owner: CompositionalModule) -> Tensor:
         """Ω: the logits (B, N) of all regions."""
-        return self.attention.compare(key, self._for_attention(env, owner))
+        return self.attention.compare(key, self._for_attention(env, owner), env)
 
     def ask_relation(
         self, key: Tensor, env: Environment, owner: CompositionalModule
@@ -56,22 +60,24 @@ class QuestionParts(nn.Module):
         """Q_{→rel}: which box, in which relation."""
         assert self.box is not None
         assert self.relation is not None
-        box = env.softmax(self.box.compare(key, self._for_box(env, owner)))
+        shared = self.plan.departures.shared_projection
+        projected = self._for_attention(env, owner) if shared else self._for_box(env, owner)
+        box = env.softmax(self.box.compare(key, projected, env))
         return RelationQuery(box, self.relation(key).softmax(1))
 
     @per_scene
     def _for_attention(self, env: Environment, owner: CompositionalModule) -> Tensor:
-        """Return g(d) of Ω."""
+        """Return g(d) of Ω (S, N, attention)."""
         return self.attention.project(self._described(env, owner))
 
     @per_scene
     def _for_box(self, env: Environment, owner: CompositionalModule) -> Tensor:
-        """Return g(d) of b."""
+        """Return g(d) of b (S, N, attention)."""
         assert self.box is not None
         return self.box.project(self._described(env, owner))
 
     @per_batch
     def _described(self, env: Environment, owner: CompositionalModule) -> Tensor:
-        """Return the regions with what the modules of level 0 say of them (B, N, data)."""
+        """Return the regions with what the modules of level 0 say of them (S, N, data)."""
         said = [owner.call(name, env.regions, {}, 0, env) for name in self.describers]
         return torch.cat([env.regions, *said], dim=2) if said else env.regions

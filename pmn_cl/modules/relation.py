@@ -12,7 +12,6 @@ from torch.nn.functional import one_hot
 from pmn_cl.modules.compositional import RESIDUAL, CompositionalModule
 from pmn_cl.modules.importance import Importances
 from pmn_cl.modules.layers import SoftAttention, perceptron
-from pmn_cl.modules.runtime.arithmetic import weighted_sum
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.runtime.memoisation import ScratchPad, per_scene
 from pmn_cl.modules.sizes import WorldShape
@@ -29,8 +28,8 @@ class RelationQuery(NamedTuple):
 class RelationModule(CompositionalModule):
     """The paper's T = N steps, each of which looks at one box, taken at once: none needs another.
 
-    The first state is the relation's vector (B, hidden), the second holds those of all boxes
-    (B, N, hidden), whatever the relation.
+    The first state is the relation's vector (B, hidden), the second holds those of all boxes of
+    the scenes (S, N, hidden), whatever the relation.
     """
 
     task, vocabulary = "rel", ("relations", "directions")
@@ -39,14 +38,14 @@ class RelationModule(CompositionalModule):
     def __init__(self, plan: ModulePlan, callees: Mapping[str, TaskModule]) -> None:
         super().__init__(plan, callees)
         self.call_list = (*callees, RESIDUAL)
-        shape, hidden = plan.shape, plan.sizes.hidden
+        shape, hidden = plan.shape, plan.sizes.relation
         self.relations = shape.count("relations")
         known = shape.region + sum(m.answer_width for m in callees.values()) + hidden
         self.relation = nn.Embedding(self.relations, hidden)  # I
         self.direction = nn.Parameter(torch.ones(shape.count("directions"), hidden))
-        self.place = nn.Linear(7 if plan.departures.positions else 4, hidden)  # Δ
+        self.place = nn.Linear(PLACES if plan.departures.positions else 4, hidden)  # Δ
         self.look = perceptron(known, hidden, hidden)  # U
-        self.point = SoftAttention(hidden, hidden, plan.sizes.attention)  # Ψ
+        self.point = SoftAttention(hidden, hidden, plan.sizes.relation_attention)  # Ψ
 
     def own_query(self, env: Environment) -> RelationQuery:
         """Return the one-hot query of a sample."""
@@ -87,8 +86,8 @@ class RelationModule(CompositionalModule):
     def predict(self, states: list[Tensor], query: RelationQuery, env: Environment) -> Tensor:
         """Ψ: attend over all boxes with l, the relation's vector times that of the box asked."""
         relation, boxes = states
-        key = relation * weighted_sum(query.box, boxes)  # l
-        return self.point.compare(key, self.projected(env))  # (B, N)
+        key = relation * env.weighted_sum(query.box, boxes)  # l
+        return self.point.compare(key, self.projected(env), env)  # (B, N)
 
     @per_scene
     def projected(self, env: Environment) -> Tensor:
@@ -101,15 +100,30 @@ class RelationModule(CompositionalModule):
 
 
 def positions(boxes: Tensor) -> Tensor:
-    """Return x, y, w, h, x², xy, y² (…, 7) of boxes (…, 4), x and y from −1 to 1.
+    """Return where boxes (…, 4) are (…, PLACES): centre, size, and waves over the centre.
 
-    With the squares, how far two boxes are apart is a sum of products, as attention needs it.
+    Attention adds up products of what it knows of two boxes. Since cos(a − b) is
+    cos a cos b + sin a sin b, with waves it can tell any arrangement of two boxes that does not
+    depend on where both are: left of, or next to but not the same.
     """
     size = boxes[..., 2:] - boxes[..., :2]
-    centre = boxes[..., :2] + boxes[..., 2:] - 1
-    x, y = centre.unbind(-1)
-    products = torch.stack([x * x, x * y, y * y], dim=-1)
-    return torch.cat([centre, size, products], dim=-1)
+    centre = boxes[..., :2] + boxes[..., 2:] - 1  # from −1 to 1
+    phase = centre @ _WAVES.to(centre).T
+    return torch.cat([centre, size, phase.sin(), phase.cos()], dim=-1)
+
+
+def _waves(finest: int) -> Tensor:
+    """Return the directions and frequencies (waves, 2) of plane waves, none twice.
+
+    The longest is twice as long as the picture, so that no two places look alike.
+    """
+    numbers = range(-finest, finest + 1)
+    half = [(i, j) for i in numbers for j in numbers if i > 0 or (i == 0 and j > 0)]
+    return torch.tensor(half, dtype=torch.float32) * (torch.pi / 2)
+
+
+_WAVES = _waves(finest=4)
+PLACES = 4 + 2 * len(_WAVES)  # numbers that say where a box is
 
 
 def relation_codes(shape: WorldShape) -> int:

@@ -16,15 +16,36 @@ class Sizes:
     """The widths of the paper's layers."""
 
     hidden: int  # states and questions
+    knowledge: int  # what M_vqa makes of its callees' answers
     attention: int  # in which soft attention compares
+    relation: int  # a box, a relation and their product in M_rel
+    relation_attention: int  # in which M_rel compares them
     caption: int  # the two GRU layers of M_cap
     word: int  # word vectors
     terminal: int  # what M_obj and M_att answer with
 
 
 SIZES = {
-    "paper": Sizes(hidden=512, attention=512, caption=1000, word=300, terminal=300),
-    "small": Sizes(hidden=64, attention=128, caption=96, word=48, terminal=48),
+    "paper": Sizes(
+        hidden=512,
+        knowledge=512,
+        attention=512,
+        relation=512,
+        relation_attention=512,
+        caption=1000,
+        word=300,
+        terminal=300,
+    ),
+    "small": Sizes(
+        hidden=64,
+        knowledge=128,
+        attention=128,
+        relation=128,
+        relation_attention=256,
+        caption=96,
+        word=48,
+        terminal=160,
+    ),
 }
 
 
@@ -36,13 +57,17 @@ class WorldShape:
     names: Mapping[str, list[str]]
 
     def count(self, what: str) -> int:
-        """Return how many entries a list of names has; refuse a world that has no such list."""
+        """Return how many entries a list of names has."""
+        return len(self.list_of(what))
+
+    def list_of(self, what: str) -> list[str]:
+        """Return a list of names; refuse a world that has no such list."""
         if what not in self.names:
             raise UserError(
                 f"the world has no list of {what!r}, which a module of this stream needs; it has "
                 f"{', '.join(self.names) or 'none'}"
             )
-        return len(self.names[what])
+        return self.names[what]
 
 
 class Gates(BaseModel):
@@ -61,10 +86,13 @@ class Departures(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     positions: bool = False  # Δ_rel sees centre, size and their products, not only corners
-    relation_receiver: bool = False  # M_cnt takes a·(l − max l) + b instead of M_rel's l
+    scaled_start: bool = False  # layers that are multiplied start at the scale of their input
+    singulars: bool = False  # a plural has the word vector of its singular
+    shared_projection: bool = False  # Ω and b compare with the same g(d)
+    relation_receiver: bool = False  # M_cnt takes a·l + b instead of M_rel's l
     count_layer: bool = False  # a linear layer after the counter, near the identity at first
-    count_distance: float = Field(default=0.0, ge=0)  # weight of smooth L1 on the expected count
-    answer_bias: float = 0.0  # where the answers' biases start
+    count_boxes: int | None = Field(default=None, ge=1)  # that are counted; None: as the counts go
+    question_answers: bool = False  # a linear layer from the question alone is added to Ψ_vqa
     own_question: bool = False  # M_cnt is asked with the question's words, not M_vqa's state
     question_as_state: bool = False  # M_vqa's q¹ is the question itself, as M_cnt's state is
     supervise_encoder: bool = False  # [b, r] supervision reaches the question encoder too
@@ -74,10 +102,13 @@ DEPARTURES = {
     "paper": Departures(),
     "small": Departures(
         positions=True,
+        scaled_start=True,
+        singulars=True,
+        shared_projection=True,
         relation_receiver=True,
         count_layer=True,
-        count_distance=1.0,
-        answer_bias=-1.5,
+        count_boxes=18,
+        question_answers=True,
         own_question=True,
         question_as_state=True,
         supervise_encoder=True,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 from pmn_cl.tasks.base import (
     ASKED_OF_RELATION,
     Columns,
+    LossTerms,
     Names,
     Task,
     by_kind,
@@ -57,6 +58,19 @@ class AnswerTask(Task):
             1, targets["answers"], targets["scores"].to(outputs.dtype)
         )
         return binary_cross_entropy_with_logits(outputs, soft, reduction="sum") / len(outputs)
+
+    def training_loss(
+        self, outputs: Tensor, targets: Mapping[str, Tensor], terms: LossTerms
+    ) -> Tensor:
+        """Cross-entropy over all answers, by their scores, where they are to compete."""
+        if not terms.one_answer:
+            return self.loss(outputs, targets)
+        scores = targets["scores"].to(outputs.dtype)
+        shares = scores / scores.sum(1, keepdim=True).clamp(min=1e-9)
+        loss: Tensor = (
+            -(shares * outputs.log_softmax(1).gather(1, targets["answers"])).sum(1).mean()
+        )
+        return loss
 
     def decode(self, outputs: Tensor) -> NDArray[Any]:
         """The likeliest answer."""

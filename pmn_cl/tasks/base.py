@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,6 +35,20 @@ FORMS = {
 
 Columns = Mapping[str, NDArray[Any]]
 Names = Mapping[str, list[str]]  # what a store's numbers mean
+
+
+class LossTerms(BaseModel):
+    """What training adds to the tasks' plain losses, for all strategies alike; none is the paper's.
+
+    Measured in docs/departures.md.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    every_box: float = Field(default=0.0, ge=0)  # rel: weight of a yes or no for every box
+    count_distance: float = Field(default=0.0, ge=0)  # cnt: of how far the expected count is off
+    soft_count: float = Field(default=0.0, ge=0)  # cnt: of how far a counted map's sum is off
+    one_answer: bool = False  # vqa: answers compete in one softmax instead of a sigmoid each
 
 
 class Task(ABC):
@@ -63,6 +78,12 @@ class Task(ABC):
     @abstractmethod
     def loss(self, outputs: Tensor, targets: Mapping[str, Tensor]) -> Tensor:
         """Return the mean training loss of a batch."""
+
+    def training_loss(
+        self, outputs: Tensor, targets: Mapping[str, Tensor], terms: LossTerms
+    ) -> Tensor:
+        """Return the loss that networks learn from: the plain one, unless a task knows more."""
+        return self.loss(outputs, targets)
 
     @abstractmethod
     def decode(self, outputs: Tensor) -> NDArray[Any]:

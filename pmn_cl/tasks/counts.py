@@ -12,6 +12,7 @@ from pmn_cl.tasks import metrics
 from pmn_cl.tasks.base import (
     ASKED_OF_RELATION,
     Columns,
+    LossTerms,
     Names,
     Task,
     by_kind,
@@ -57,6 +58,15 @@ class CountTask(Task):
             return outputs.sum() * 0
         return cross_entropy(outputs, targets["count"], ignore_index=UNKNOWN)
 
+    def training_loss(
+        self, outputs: Tensor, targets: Mapping[str, Tensor], terms: LossTerms
+    ) -> Tensor:
+        """Add how far the expected count is off: cross-entropy does not say in which direction."""
+        loss = self.loss(outputs, targets)
+        if terms.count_distance:
+            loss = loss + terms.count_distance * count_distance(outputs, targets["count"])
+        return loss
+
     def decode(self, outputs: Tensor) -> NDArray[Any]:
         """The likeliest count."""
         return likeliest(outputs)
@@ -75,3 +85,23 @@ class CountTask(Task):
             if len(counts):
                 priors[kind] = ranked_shares(np.bincount(counts) / len(counts), names["counts"])
         return priors
+
+
+def count_distance(logits: Tensor, count: Tensor) -> Tensor:
+    """Smooth L1 between the expected count and the true one."""
+    import torch
+
+    numbers = torch.arange(logits.shape[1], device=logits.device, dtype=logits.dtype)
+    return known_distance(logits.softmax(1) @ numbers, count)
+
+
+def known_distance(counted: Tensor, count: Tensor) -> Tensor:
+    """Smooth L1 between numbers and true counts, where these are known; of none, 0."""
+    from torch.nn.functional import smooth_l1_loss
+
+    known = count != UNKNOWN
+    if not bool(known.any()):
+        return counted.sum() * 0
+    if not bool(known.all()):
+        counted, count = counted[known], count[known]
+    return smooth_l1_loss(counted, count.to(counted))

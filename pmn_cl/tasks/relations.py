@@ -12,7 +12,9 @@ from pmn_cl.tasks import metrics
 
 if TYPE_CHECKING:
     from torch import Tensor
-from pmn_cl.tasks.base import Columns, Names, Task, likeliest, mean_by_kind
+from pmn_cl.tasks.base import Columns, LossTerms, Names, Task, likeliest, mean_by_kind
+
+OUT_OF_REACH = -1e4  # the logit of padding, at most: probability 0, yet finite where it is squared
 
 
 class RelationTask(Task):
@@ -48,6 +50,26 @@ class RelationTask(Task):
         costs = -outputs.log_softmax(1).masked_fill(~targets["satisfying"], 0)
         loss: Tensor = (costs.sum(1) / fits.sum(1)).mean()
         return loss
+
+    def training_loss(
+        self, outputs: Tensor, targets: Mapping[str, Tensor], terms: LossTerms
+    ) -> Tensor:
+        """Add a binary cross-entropy for each box, so that a logit by itself says if a box fits.
+
+        Who counts the boxes that fit, needs that; a softmax leaves the level of logits open.
+        """
+        loss = self.loss(outputs, targets)
+        if not terms.every_box:
+            return loss
+        from torch.nn.functional import binary_cross_entropy_with_logits
+
+        there = outputs > OUT_OF_REACH
+        fits = targets["satisfying"].to(outputs.dtype)
+        costs = binary_cross_entropy_with_logits(
+            outputs.masked_fill(~there, 0), fits, reduction="none"
+        )
+        per_sample = costs.masked_fill(~there, 0).sum(1) / there.sum(1)
+        return loss + terms.every_box * per_sample.mean()
 
     def decode(self, outputs: Tensor) -> NDArray[Any]:
         """The likeliest box."""

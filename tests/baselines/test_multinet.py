@@ -67,7 +67,16 @@ NETWORKS: list[type[MultinetNetwork]] = [MultinetNetwork, FrozenNetwork]
 
 
 def plan_of(width: int = 16) -> NetworkPlan:
-    sizes = Sizes(hidden=8, attention=16, caption=4, word=4, terminal=4)
+    sizes = Sizes(
+        hidden=8,
+        knowledge=8,
+        attention=16,
+        relation=8,
+        relation_attention=16,
+        caption=4,
+        word=4,
+        terminal=4,
+    )
     return NetworkPlan(WorldShape(REGION, NAMES), sizes, width, 16)
 
 

@@ -61,7 +61,16 @@ NAMES = {
     "answers": ["yes", "no", "cat"],
 }
 REGION, WIDTH, ATTENTION = 5, 6, 3
-SIZES = Sizes(hidden=4, attention=ATTENTION, caption=4, word=2, terminal=4)
+SIZES = Sizes(
+    hidden=4,
+    knowledge=4,
+    attention=ATTENTION,
+    relation=4,
+    relation_attention=ATTENTION,
+    caption=4,
+    word=2,
+    terminal=4,
+)
 PLAN = NetworkPlan(WorldShape(REGION, NAMES), SIZES, WIDTH, ATTENTION)
 B, N = 7, 4
 

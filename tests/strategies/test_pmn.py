@@ -22,7 +22,8 @@ from pmn_cl.modules.runtime.trace import Trace
 from pmn_cl.modules.task_module import digest_of, identity_of
 from pmn_cl.strategy.avalanche import import_avalanche
 from pmn_cl.strategy.base import TrainingProgress
-from strategies.losses import count_distance, query_loss
+from pmn_cl.tasks.counts import count_distance
+from strategies.losses import query_loss
 from strategies.options import PmnOptions
 from strategies.pmn import Progressive
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from pmn_cl.errors import UserError
-from pmn_cl.modules.runtime.arithmetic import weighted_sum
+from pmn_cl.modules.runtime import grouping
+from pmn_cl.modules.runtime.grouping import SceneGroups
 from pmn_cl.modules.runtime.trace import Trace
 
 if TYPE_CHECKING:
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Environment:
-    """Regions X with their boxes, and the question where there is one, of a batch of samples."""
+    """Regions X with their boxes, and the question where there is one, of a batch of samples.
+
+    ``scenes`` is the same for the scenes of the batch, each once however many samples are about it.
+    """
 
     regions: Tensor  # (B, N, d)
     boxes: Tensor  # (B, N, 4)
@@ -65,6 +70,45 @@ class Environment:
     def __len__(self) -> int:
         return len(self.regions)
 
+    @cached_property
+    def groups(self) -> SceneGroups | None:
+        """Return which samples are about the same scene; None where none are.
+
+        A trace shows samples one by one, and does without.
+        """
+        if self.trace is not None or "scene" not in self.fields:
+            return None
+        return SceneGroups.of(self.fields["scene"])
+
+    @cached_property
+    def scenes(self) -> Environment:
+        """Return the environments of the scenes (S): itself, where each sample has its own."""
+        if self.groups is None:
+            return self
+        first, part_of = self.groups.first, None
+        if self.part_of is not None:
+            whole, among = self.part_of
+            scenes = among[first]
+            if whole.groups is not None:
+                scenes = whole.groups.scene_of[scenes]
+            part_of = whole.scenes, scenes
+        return replace(
+            self,
+            regions=self.regions[first],
+            boxes=self.boxes[first],
+            mask=self.mask[first],
+            fields={"scene": self.fields["scene"][first]},
+            results={},
+            results_of_parts={},
+            part_of=part_of,
+        )
+
+    def of_samples(self, values: Tensor) -> Tensor:
+        """Return for each sample (B, …) what is known of its scene (S, …), or of itself already."""
+        if self.groups is None or len(values) == len(self):
+            return values
+        return values[self.groups.scene_of]
+
     def rows(self, chosen: Tensor) -> Environment:
         """Return the environments of some samples, without trace.
 
@@ -85,11 +129,21 @@ class Environment:
 
     def mean_region(self) -> Tensor:
         """Return the mean of the regions that are there (B, d)."""
-        return self.attended(self.mask / self.mask.sum(1, keepdim=True))
+        return grouping.weighted_sum(
+            self.mask / self.mask.sum(1, keepdim=True), self.regions, groups=None
+        )
 
     def attended(self, attention: Tensor) -> Tensor:
         """Return the sum of the regions (B, d), weighted by an attention map (B, N)."""
-        return weighted_sum(attention, self.regions)
+        return self.weighted_sum(attention, self.scenes.regions)
+
+    def weighted_sum(self, weights: Tensor, vectors: Tensor) -> Tensor:
+        """Return Σᵢ wᵢ vᵢ (B, d), by samples' weights (B, N), of vectors of samples or scenes."""
+        return grouping.weighted_sum(weights, vectors, self.groups)
+
+    def products(self, keys: Tensor, vectors: Tensor) -> Tensor:
+        """Return k · vᵢ (B, N), of samples' keys (B, d) and vectors of samples or scenes."""
+        return grouping.products(keys, vectors, self.groups)
 
     def softmax(self, logits: Tensor) -> Tensor:
         """Turn logits (B, N) into an attention map; padding gets none."""

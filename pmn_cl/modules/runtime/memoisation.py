@@ -37,7 +37,10 @@ class ScratchPad(dict[str, Tensor]):
 
 
 class SceneQuery(str):
-    """A query that is the same for all samples, so that the answer depends on the scene alone."""
+    """A query that is the same for all samples, so that the answer depends on the scene alone.
+
+    The answer has a row for each scene of the batch, as ``Environment.scenes`` has them.
+    """
 
 
 class SampleQuery(str):
@@ -96,7 +99,8 @@ def per_query(
     @wraps(forward)
     def memoised(self: Part, query: Any, env: Environment) -> Tensor:
         if query is env.regions:  # about all regions of the scene
-            return recall(env, self, "regions", lambda seen: forward(self, seen.regions, seen))
+            said = recall(env, self, "regions", lambda seen: forward(self, seen.regions, seen))
+            return env.of_samples(said)
         if isinstance(query, (SceneQuery, SampleQuery)):
             by = "sample" if isinstance(query, SampleQuery) else "scene"
             return recall(env, self, query, lambda seen: forward(self, query, seen), by)
@@ -131,20 +135,24 @@ def once(env: Environment, owner: nn.Module, what: str, compute: Callable[[], Fo
 def recall(
     env: Environment, owner: nn.Module, what: str, compute: Compute, by: str = "scene"
 ) -> Tensor:
-    """Return a result about scenes or samples; that of a frozen module stays true, and is kept."""
+    """Return a result about the scenes (S, …) or the samples (B, …) of a batch.
+
+    That of a frozen module stays true, and is kept.
+    """
+    env = env.scenes if by == "scene" else env
 
     def recalled() -> Tensor:
         identity = getattr(owner, "identity", None)  # only a frozen module has one
         if env.memory is None or identity is None or by not in env.fields:
-            return _of_samples(env, owner, what, compute)
+            return _of_rows(env, owner, what, compute)
         kept = env.memory.by_scene if by == "scene" else env.memory.by_sample
         return kept(f"{identity}/{what}", env, compute)
 
     return once(env, owner, what, recalled)
 
 
-def _of_samples(env: Environment, owner: nn.Module, what: str, compute: Compute) -> Tensor:
-    """Work a result out; of a part, for the samples of which the whole does not know it yet."""
+def _of_rows(env: Environment, owner: nn.Module, what: str, compute: Compute) -> Tensor:
+    """Work a result out; of a part, for the rows of which the whole does not know it yet."""
     if env.part_of is None:
         return compute(env)
     (whole, among), key = env.part_of, (id(owner), what)

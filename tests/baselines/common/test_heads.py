@@ -35,7 +35,20 @@ NAMES = {
 }
 B, N, D = 3, 6, 5
 PLAN = NetworkPlan(
-    WorldShape(D, NAMES), Sizes(hidden=8, attention=7, caption=4, word=3, terminal=4), 16, 7, -1.5
+    WorldShape(D, NAMES),
+    Sizes(
+        hidden=8,
+        knowledge=8,
+        attention=7,
+        relation=8,
+        relation_attention=7,
+        caption=4,
+        word=3,
+        terminal=4,
+    ),
+    16,
+    7,
+    -1.5,
 )
 KINDS: dict[str, Task] = {
     task.name: task

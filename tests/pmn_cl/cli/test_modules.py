@@ -19,7 +19,16 @@ from pmn_cl.modules.terminal import ObjectModule
 def kept_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library with M_obj and an M_rel that calls it."""
     names = {"objects": ["a", "b"], "relations": ["left"], "directions": ["object", "subject"]}
-    sizes = Sizes(hidden=4, attention=4, caption=4, word=4, terminal=3)
+    sizes = Sizes(
+        hidden=4,
+        knowledge=4,
+        attention=4,
+        relation=4,
+        relation_attention=4,
+        caption=4,
+        word=4,
+        terminal=3,
+    )
     plan = ModulePlan(WorldShape(5, names), sizes, Gates(), Departures())
     torch.manual_seed(0)
     obj = ObjectModule(plan, {})

@@ -45,7 +45,16 @@ COUNTS = {
     "caption words": 6,
     "answers": 8,
 }
-TINY = Sizes(hidden=5, attention=9, caption=7, word=3, terminal=2)
+TINY = Sizes(
+    hidden=5,
+    knowledge=5,
+    attention=9,
+    relation=5,
+    relation_attention=9,
+    caption=7,
+    word=3,
+    terminal=2,
+)
 REGION = 6
 
 

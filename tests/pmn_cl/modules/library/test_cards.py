@@ -41,7 +41,16 @@ NAMES = {
 }
 PLAN = ModulePlan(
     WorldShape(REGION, NAMES),
-    Sizes(hidden=8, attention=8, caption=8, word=5, terminal=4),
+    Sizes(
+        hidden=8,
+        knowledge=8,
+        attention=8,
+        relation=8,
+        relation_attention=8,
+        caption=8,
+        word=5,
+        terminal=4,
+    ),
     Gates(),
     Departures(count_layer=True, own_question=True),
 )

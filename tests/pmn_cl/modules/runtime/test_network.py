@@ -172,7 +172,16 @@ def test_an_unfrozen_module_is_trained_with_its_caller(
 
 
 def digit_plan(digits: Store, departures: Departures, gates: Gates) -> ModulePlan:
-    sizes = Sizes(hidden=10, attention=12, caption=14, word=6, terminal=8)
+    sizes = Sizes(
+        hidden=10,
+        knowledge=10,
+        attention=12,
+        relation=10,
+        relation_attention=12,
+        caption=14,
+        word=6,
+        terminal=8,
+    )
     return ModulePlan(WorldShape(128, digits.names), sizes, gates, departures)
 
 
