@@ -73,7 +73,7 @@ class _WithMemory(WithPlugin):
             experience = self.experiences[int(label)]
             rows = drawn[drawn[:, 0] == label, 1]
             x, y = self._on_device(experience.batches[rows])
-            _, loss = self.batch_loss(x, y, experience)
+            _, loss = super().batch_loss(x, y, experience)  # of these alone
             losses.append(len(rows) * loss)
         self.samples_seen += len(drawn)
         self.samples_replayed += len(drawn)

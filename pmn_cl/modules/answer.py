@@ -52,6 +52,9 @@ class AnswerModule(CompositionalModule):
         others = [k for k in self.call_list if k not in _MAPS]
         self.G = Importance(hidden, [maps, others], plan.gates)
         self.think = nn.GRUCell(knowledge, hidden)  # I, U
+        self.enter: nn.Linear | None = None  # I, where the GRU's input is not as wide as a question
+        if hidden != knowledge and not plan.departures.question_as_state:
+            self.enter = nn.Linear(hidden, knowledge)
         self.delta = perceptron(shape.region, knowledge, knowledge)  # Δ
         widths = {k: callee.answer_width for k, callee in callees.items()}
         widths |= {RESIDUAL: knowledge, "cap": sizes.word}
@@ -87,7 +90,9 @@ class AnswerModule(CompositionalModule):
 
     def initial(self, query: Tensor, env: Environment) -> AnswerState:
         """I: the GRU takes the question; nothing is known."""
-        first = query if self.plan.departures.question_as_state else self.think(query)
+        first = query
+        if not self.plan.departures.question_as_state:
+            first = self.think(query if self.enter is None else self.enter(query))
         return AnswerState(first, first.new_zeros(len(first), self.think.input_size))
 
     def importance(self, s: AnswerState) -> Importances:

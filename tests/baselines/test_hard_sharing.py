@@ -200,6 +200,11 @@ def test_batches_that_mix_tasks_weigh_each_by_its_samples(experiences: Experienc
     """As loaders of Avalanche's give them: also tasks whose inputs have the same columns."""
     strategy = make(HardSharing)
     strategy.build([experiences["train"][task] for task in TASKS])
+
+    def loss_of(task: str, outputs: Any, y: Any) -> float:
+        terms = strategy.settings[task].loss
+        return experiences["train"][task].task.training_loss(outputs, y, terms).item()
+
     chosen = [("obj", 0), ("att", 1), ("obj", 2), ("rel", 3), ("att", 4)]
     for some in (chosen, [(task, row) for task, row in chosen if task != "rel"]):
         items = [
@@ -211,15 +216,14 @@ def test_batches_that_mix_tasks_weigh_each_by_its_samples(experiences: Experienc
         for task, row in some:
             one_x, one_y = experiences["train"][task].batches[np.array([row])]
             outputs = strategy.network(one_x, task, teacher=one_y)
-            alone.append((task, experiences["train"][task].task.loss(outputs, one_y).item()))
+            alone.append((task, loss_of(task, outputs, one_y)))
         # obj and att average over regions, so samples of a task count by their regions there.
         expected = 0.0
         for task in {task for task, _ in some}:
             rows = np.array([row for name, row in some if name == task])
             some_x, some_y = experiences["train"][task].batches[rows]
             outputs = strategy.network(some_x, task, teacher=some_y)
-            loss = experiences["train"][task].task.loss(outputs, some_y).item()
-            expected += len(rows) / len(some) * loss
+            expected += len(rows) / len(some) * loss_of(task, outputs, some_y)
         assert mixed.item() == pytest.approx(expected, rel=1e-5)
         assert min(loss for _, loss in alone) < mixed.item() < max(loss for _, loss in alone)
 

@@ -73,6 +73,7 @@ SIZES = Sizes(
 )
 PLAN = NetworkPlan(WorldShape(REGION, NAMES), SIZES, WIDTH, ATTENTION)
 B, N = 7, 4
+PLACED = 4 + (9 * 9 - 1)  # centre and size; sine and cosine of 40 plane waves
 
 
 def network_of(tasks: list[Task], wiring: Wiring | None = None) -> ProgressiveNetwork:
@@ -312,7 +313,7 @@ def lateral_size(columns: int, adapters: bool) -> int:
 
 
 def encoder_size(kind: str, columns: int, fused: int, adapters: bool) -> int:
-    regions = (REGION + 7) * WIDTH + WIDTH + WIDTH * WIDTH + WIDTH
+    regions = (REGION + PLACED) * WIDTH + WIDTH + WIDTH * WIDTH + WIDTH
     regions += 2 * lateral_size(columns, adapters)
     if kind in ("obj", "att"):
         return regions

@@ -154,7 +154,8 @@ def test_importances_of_ewc_and_mas_are_those_of_a_calculation_by_hand(
     squares: dict[str, list[Tensor]] = {}
     sizes: dict[str, list[Tensor]] = {}
     for x, y in batches(experience, ewc.train_mb_size):
-        loss = experience.task.loss(ewc.model(x, task, teacher=y), y)
+        terms = ewc.settings[task].loss
+        loss = experience.task.training_loss(ewc.model(x, task, teacher=y), y, terms)
         for name, gradient in gradients(loss, ewc.model).items():
             squares.setdefault(name, []).append(gradient**2)
         norms = (mas.model(x, task, teacher=y) ** 2).sum() / len(x)  # mean over samples

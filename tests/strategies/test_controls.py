@@ -320,13 +320,13 @@ def test_options_that_contradict_each_other_are_refused(changes: dict[str, Any],
 
 
 def test_widths_change_the_modules_of_their_tasks_alone(experiences: Experiences) -> None:
-    strategy = pmn(widths={"obj": {"terminal": 7}, "rel": {"hidden": 20, "attention": 30}})
+    strategy = pmn(widths={"obj": {"terminal": 7}, "rel": {"relation": 20, "relation_attention": 30}})
     strategy.build(experiences["train"].values())
     network = strategy.network
     assert network["obj"].project.weight.shape == (7, 128)
-    assert network["att"].project.weight.shape == (48, 128)
+    assert network["att"].project.weight.shape == (160, 128)
     assert network["rel"].point.f[0].weight.shape == (30, 20)
-    assert network["rel"].look[0].weight.shape == (20, 128 + 7 + 48 + 20)
+    assert network["rel"].look[0].weight.shape == (20, 128 + 7 + 160 + 20)
     assert network["cnt"].asking.box.f[0].weight.shape == (128, 64)
 
 
@@ -351,6 +351,6 @@ def test_a_kept_module_of_another_width_is_refused(
     strategy = pmn(start_from=[str(tmp_path)], widths={"obj": {"terminal": 7}})
     with pytest.raises(UserError, match="M_obj has other sizes than `widths`"):
         strategy.build([experiences["train"]["obj"]])
-    same = pmn(start_from=[str(tmp_path)], widths={"obj": {"terminal": 48}})
+    same = pmn(start_from=[str(tmp_path)], widths={"obj": {"terminal": 160}})
     same.build([experiences["train"]["obj"]])
     assert digest_of(same.network["obj"]) == digest_of(usual[0].network["obj"])

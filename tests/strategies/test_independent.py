@@ -126,14 +126,15 @@ def test_the_size_of_m_vqa_by_hand(matched: Progressive, experiences: Experience
     """Appendix A.5, without callees."""
     names = experiences["train"]["vqa"].samples.store.names
     sizes = matched.network["vqa"].plan.sizes
-    h, a, e = sizes.hidden, sizes.attention, sizes.word
+    h, k, a, e = sizes.hidden, sizes.knowledge, sizes.attention, sizes.word
     d, words, answers = 128, len(names["question words"]), len(names["answers"])
     question = words * e + 3 * h * (e + h) + 6 * h
     attention = (h + 1) * a + (d + 1) * a + a + 1
-    gates, state = 2 * (h + 1), 6 * h * h + 6 * h
-    residual = (d + 1) * h + (h + 1) * h
-    receiver = (h + 1) * h + 2 * h
-    answer = 4 * (h + 1) * h + (h + 1) * answers
+    gates, state = 2 * (h + 1), 3 * h * (k + h) + 6 * h
+    residual = (d + 1) * k + (k + 1) * k
+    receiver = (k + 1) * k + 2 * k
+    answer = 2 * (h + 1) * k + 2 * (k + 1) * k + (k + 1) * answers
+    answer += (h + 1) * answers  # what the question alone says of it
     by_hand = question + attention + gates + state + residual + receiver + answer
     assert sum(p.numel() for p in matched.network["vqa"].parameters()) == by_hand
 

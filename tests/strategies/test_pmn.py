@@ -78,13 +78,13 @@ class Watch(SupervisedPlugin):
         task = strategy.experience.task.name
         modules = {name: strategy.network[name] for name in strategy.network.learned}
         self.start[task] = {name: digest_of(module) for name, module in modules.items()}
-        self.learning[task] = list(strategy.optimizer.param_groups[0]["params"])
+        self.learning[task] = [p for g in strategy.optimizer.param_groups for p in g["params"]]
         if hasattr(modules[task], "asking"):
             state = modules[task].asking.state_dict()
             self.asking[task] = {name: value.clone() for name, value in state.items()}
 
     def before_training_iteration(self, strategy: Any, **kwargs: Any) -> None:
-        learning = {id(p) for p in strategy.optimizer.param_groups[0]["params"]}
+        learning = {id(p) for g in strategy.optimizer.param_groups for p in g["params"]}
         for module in map(strategy.network.__getitem__, strategy.network.learned):
             if not any(id(p) in learning for p in module.parameters()):
                 assert not any(part.training for part in module.modules())
@@ -531,8 +531,8 @@ def test_the_distance_of_counts_is_added_for_m_cnt_alone(
         experience = experiences["val"][task]
         x, y = experience.batches[np.arange(30)]
         for weight in (0.0, 2.0):
-            departures = {"count_distance": weight}
-            options = {"supervise": [], "departures": departures, "start_from": [str(kept)]}
+            training = {t: {"epochs": 1, "loss": {"count_distance": weight}} for t in TASKS}
+            options = {"supervise": [], "training": training, "start_from": [str(kept)]}
             strategy = carry(pmn(**options), experiences)
             with torch.no_grad():
                 outputs, loss = strategy.batch_loss(x, y, experience)
@@ -554,7 +554,7 @@ def test_samples_without_a_count_train_the_query_alone(
     x, y = experience.batches[np.arange(60)]
     asks = y["ask_relation"] >= 0
     assert asks.any() and not asks.all()
-    departures = {"count_distance": 2.0, "supervise_encoder": False}
+    departures = {"supervise_encoder": False}
     options = {"supervise": supervise, "departures": departures, "start_from": [str(kept)]}
     strategy = carry(pmn(memory=False, **options), experiences)
     module = strategy.network["cnt"]
@@ -569,11 +569,12 @@ def test_samples_without_a_count_train_the_query_alone(
         assert loss.isfinite()
         named = module.named_parameters()
         moved = [name for name, p in named if p.grad is not None and p.grad.any()]
-        return {".".join(name.split(".")[:2]) for name in moved}
+        return {".".join(name.split(".")[:3]) for name in moved}
 
-    query = {"asking.box", "asking.relation"}  # b and r
+    query = {"asking.box.f", "asking.box.z", "asking.relation.0", "asking.relation.2"}  # b and r
+    query |= {"asking.attention.g"}  # with which b compares, too
     assert changed(asks) == (query if supervise else set())
-    assert changed(torch.ones(60, dtype=torch.bool)) > {"asking.attention", "layer.weight"}
+    assert changed(torch.ones(60, dtype=torch.bool)) > {"asking.attention.f", "layer.weight"}
 
 
 def test_the_distance_of_counts_leaves_out_those_not_known() -> None:

@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from baselines.common.heads import HEADS, CountHead, SentenceHead, head_for
+from baselines.common.heads import HEADS, AnswerHead, CountHead, SentenceHead, head_for
 from baselines.common.trunk import HeadInput, NetworkPlan, Trunk, observed, reader_name
 from baselines.hard_sharing import SharedNetwork
 from pmn_cl.errors import UserError
 from pmn_cl.modules.caption import END, LONGEST
 from pmn_cl.modules.runtime.environment import Environment
-from pmn_cl.modules.sizes import Sizes, WorldShape
+from pmn_cl.modules.sizes import Departures, Sizes, WorldShape
 from pmn_cl.tasks.answers import AnswerTask
 from pmn_cl.tasks.attributes import AttributeTask
 from pmn_cl.tasks.base import FORMS, Task
@@ -38,17 +38,17 @@ PLAN = NetworkPlan(
     WorldShape(D, NAMES),
     Sizes(
         hidden=8,
-        knowledge=8,
+        knowledge=9,
         attention=7,
-        relation=8,
-        relation_attention=7,
+        relation=10,
+        relation_attention=6,
         caption=4,
         word=3,
         terminal=4,
     ),
     16,
     7,
-    -1.5,
+    Departures(count_boxes=15, question_answers=True, singulars=True),
 )
 KINDS: dict[str, Task] = {
     task.name: task
@@ -182,9 +182,17 @@ def test_a_generated_sentence_is_one_that_the_teacher_would_follow() -> None:
         assert (generated[row, length:] == 0).all()
 
 
-def test_answers_start_unlikely() -> None:
-    head = head_for(KINDS["vqa"], PLAN)
-    assert (head.answer.bias == -1.5).all()  # type: ignore[union-attr, operator]
+def test_the_question_alone_has_a_say_in_answers_where_it_should() -> None:
+    torch.manual_seed(4)
+    env = Environment.of(batch())
+    seen = seen_of(env)._replace(query=torch.randn(B, PLAN.width))
+    head = AnswerHead(PLAN, 4)
+    assert head.of_words is not None
+    thought = torch.relu(seen.fused @ head.think.weight.T + head.think.bias)
+    fused = thought @ head.answer.weight.T + head.answer.bias
+    alone = seen.query @ head.of_words.weight.T + head.of_words.bias
+    torch.testing.assert_close(head(seen, env), fused + alone)
+    assert AnswerHead(PLAN._replace(departures=Departures()), 4).of_words is None
 
 
 def test_every_form_has_a_head() -> None:

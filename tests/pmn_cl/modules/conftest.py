@@ -47,10 +47,10 @@ COUNTS = {
 }
 TINY = Sizes(
     hidden=5,
-    knowledge=5,
+    knowledge=8,
     attention=9,
-    relation=5,
-    relation_attention=9,
+    relation=10,
+    relation_attention=11,
     caption=7,
     word=3,
     terminal=2,
@@ -203,10 +203,10 @@ class Equations:
         """A hidden layer with ReLU, and an output layer."""
         return self.linear(f"{name}.2", np.maximum(self.linear(f"{name}.0", x), 0))
 
-    def attention(self, name: str, key: Any, data: Sequence[Any]) -> Any:
-        """z(f(k) · g(dᵢ)) for every dᵢ."""
+    def attention(self, name: str, key: Any, data: Sequence[Any], shared: str = "") -> Any:
+        """z(f(k) · g(dᵢ)) for every dᵢ; g may be that of another attention."""
         f = np.maximum(self.linear(f"{name}.f.0", key), 0)
-        maps = [f * np.maximum(self.linear(f"{name}.g.0", d), 0) for d in data]
+        maps = [f * np.maximum(self.linear(f"{shared or name}.g.0", d), 0) for d in data]
         return np.array([self.linear(f"{name}.z", m)[0] for m in maps])
 
     def receiver(self, name: str, x: Any) -> Any:
@@ -264,9 +264,10 @@ class Count:
         """Two linear layers."""
         return self.linear(width, hidden) + self.linear(hidden, out)
 
-    def attention(self, key: int, data: int, hidden: int) -> int:
-        """f, g and z."""
-        return self.linear(key, hidden) + self.linear(data, hidden) + self.linear(hidden, 1)
+    def attention(self, key: int, data: int | None, hidden: int) -> int:
+        """f, g and z; without data, it has no g of its own."""
+        g = self.linear(data, hidden) if data is not None else 0
+        return self.linear(key, hidden) + g + self.linear(hidden, 1)
 
     def receiver(self, width: int, hidden: int) -> int:
         """A linear layer, and scale and shift of batch norm."""

@@ -96,31 +96,46 @@ def test_it_learns_the_layers_of_the_appendix(
         built = plan(SIZES[size], region=2048, counts={"counts": 13})
         made = modules(built, weights=False)
     own = SIZES[size]
-    hidden, word, terminal, attention = (
-        (512, 300, 300, 512)
+    hidden, knowledge, word, terminal, attention = (
+        (512, 512, 300, 300, 512)
         if size == "paper"
-        else (own.hidden, own.word, own.terminal, own.attention)
+        else (own.hidden, own.knowledge, own.word, own.terminal, own.attention)
     )
     data = 2048 + 2 * terminal  # attention is over [X; M_obj(X); M_att(X)], as in the demo
     expected = (
         9 * word  # the words of questions
         + learns.gru(word, hidden)  # S
-        + learns.gru(hidden, hidden)  # I, U
+        + learns.gru(knowledge, hidden)  # I, U
+        + (learns.linear(hidden, knowledge) if hidden != knowledge else 0)  # I
         + learns.linear(hidden, 7)  # G: for the seven modules in L_vqa
         + learns.attention(hidden, data, attention)  # Ω
         + learns.attention(hidden, data, attention)  # Q→rel: b
         + learns.mlp(hidden, hidden, CODES)  # Q→rel: r
-        + learns.mlp(2048, hidden, hidden)  # Δ
-        + 2 * learns.receiver(terminal, hidden)  # of M_obj and M_att
-        + learns.receiver(hidden, hidden)  # of Δ
-        + learns.receiver(13, hidden)  # of M_cnt: 0 … 12
-        + learns.receiver(word, hidden)  # of M_cap
+        + learns.mlp(2048, knowledge, knowledge)  # Δ
+        + 2 * learns.receiver(terminal, knowledge)  # of M_obj and M_att
+        + learns.receiver(knowledge, knowledge)  # of Δ
+        + learns.receiver(13, knowledge)  # of M_cnt: 0 … 12
+        + learns.receiver(word, knowledge)  # of M_cap
         + WORDS * word  # the words of captions
         + learns.attention(hidden, word, attention)  # over the words of a caption
-        + 2 * 2 * learns.linear(hidden, hidden)  # Ψ: two layers of gated tanh
-        + learns.linear(hidden, ANSWERS)
+        + 2 * learns.linear(hidden, knowledge)  # Ψ: two layers of gated tanh
+        + 2 * learns.linear(knowledge, knowledge)
+        + learns.linear(knowledge, ANSWERS)
     )
     assert parameters(made["vqa"]) == expected
+
+
+def test_departures_add_what_they_say(
+    plan: Plans, modules: Modules, learns: Any, parameters: Callable[[nn.Module], int]
+) -> None:
+    def learned(**departures: Any) -> int:
+        return parameters(modules(plan(departures=Departures(**departures)))["vqa"])
+
+    usual = learned()
+    assert learned(question_answers=True) == usual + learns.linear(5, ANSWERS)
+    assert learned(shared_projection=True) == usual - learns.linear(6 + 2 * 2, 9)  # b has no g
+    assert learned(question_as_state=True) == usual - learns.linear(5, 8)  # nothing of I
+    assert learned(own_question=True, singulars=True, scaled_start=True) == usual
 
 
 def answered(
@@ -151,12 +166,15 @@ def answered(
     X = x["regions"][b, there].double().numpy()
     data = [np.concatenate([d, named(d), coloured(d)]) for d in X]
     S = vqa.sentence("own_asking.question", [w for w in x["question"][b].tolist() if w])
-    q = S if departures.question_as_state else vqa.gru("think", S, np.zeros(len(S)))
-    logits = np.zeros(ANSWERS)
+    q = S
+    if not departures.question_as_state:
+        q = vqa.gru("think", vqa.linear("enter", S), np.zeros(len(S)))
+    logits = vqa.linear("of_words", S) if departures.question_answers else np.zeros(ANSWERS)
+    shared = "own_asking.attention" if departures.shared_projection else ""
     for _ in range(2):
         g = vqa.linear("G.scores", q)  # (1)
         v_attend = vqa.softmax(vqa.attention("own_asking.attention", q, data))  # (2)
-        box = vqa.softmax(vqa.attention("own_asking.box", q, data))  # (3)
+        box = vqa.softmax(vqa.attention("own_asking.box", q, data, shared))  # (3)
         relation = vqa.softmax(vqa.mlp("own_asking.relation", q))
         v_rel = vqa.softmax(ask("rel", RelationQuery(row(box), row(relation))))
         maps = vqa.softmax(g[:2])  # (4)
@@ -185,8 +203,14 @@ def answered(
 
 @pytest.mark.parametrize(
     "departures",
-    [Departures(), Departures(own_question=True), Departures(question_as_state=True)],
-    ids=["paper", "own question", "question as state"],
+    [
+        Departures(),
+        Departures(own_question=True),
+        Departures(question_as_state=True),
+        Departures(question_answers=True),
+        Departures(shared_projection=True),
+    ],
+    ids=["paper", "own question", "question as state", "question answers", "shared projection"],
 )
 @pytest.mark.parametrize("seed", [0, 1])
 def test_it_computes_the_equations_of_the_appendix(
@@ -218,13 +242,6 @@ def test_a_caption_is_read_as_far_as_it_goes(
     for b in range(3):
         expected = answered(made, equations, x, b, Departures())
         assert found[b].tolist() == pytest.approx(expected.tolist(), abs=1e-5)
-
-
-def test_the_bias_of_answers_starts_where_it_should(plan: Plans, modules: Modules) -> None:
-    """The logits of both steps are added, and their biases with them."""
-    torch.manual_seed(0)
-    vqa = modules(plan(departures=Departures(answer_bias=-3.0)), weights=False)["vqa"]
-    assert (2 * vqa.answer.bias).tolist() == pytest.approx([-3.0] * ANSWERS)
 
 
 @pytest.mark.parametrize("without", [("rel",), ("cap",), ("cnt", "cap"), ("obj", "att"), BELOW])

@@ -78,11 +78,21 @@ def test_it_learns_the_layers_of_the_appendix(
 def test_departures_add_what_they_say(
     plan: Plans, modules: Modules, learns: Any, parameters: Callable[[nn.Module], int]
 ) -> None:
-    usual = parameters(modules(plan())["cnt"])
-    receiver = modules(plan(departures=Departures(relation_receiver=True)))["cnt"]
-    layer = modules(plan(departures=Departures(count_layer=True)))["cnt"]
-    assert parameters(receiver) == usual + 2  # a and b of a·(l − max l) + b
-    assert parameters(layer) == usual + learns.linear(5, 5)
+    def learned(**departures: Any) -> int:
+        return parameters(modules(plan(departures=Departures(**departures)))["cnt"])
+
+    usual = learned()
+    assert learned(relation_receiver=True) == usual + 2  # a and b of a·l + b
+    assert learned(count_layer=True) == usual + learns.linear(5, 5)
+    assert learned(shared_projection=True) == usual - learns.linear(6, 9)  # b has no g
+    assert learned(count_boxes=7, singulars=True, scaled_start=True) == usual
+
+
+def test_what_is_received_of_a_relation_module_is_at_first_as_it_answers(
+    plan: Plans, modules: Modules
+) -> None:
+    cnt = modules(plan(departures=Departures(relation_receiver=True)), weights=False)["cnt"]
+    assert (float(cnt.scale.detach()), float(cnt.level.detach())) == (1.0, 0.0)
 
 
 def attention_of(
@@ -100,23 +110,32 @@ def attention_of(
     s = cnt.sentence("asking.question", [w for w in x["question"][b].tolist() if w])
     g = cnt.softmax(cnt.linear("G.scores", s))
     v_attend = cnt.attention("asking.attention", s, data)
-    box = cnt.softmax(cnt.attention("asking.box", s, data))
+    shared = "asking.attention" if made["cnt"].plan.departures.shared_projection else ""
+    box = cnt.softmax(cnt.attention("asking.box", s, data, shared))
     relation = cnt.softmax(cnt.mlp("asking.relation", s))
     scene = {name: value[b : b + 1] for name, value in x.items()}
     scene |= {name: scene[name][:, there] for name in ("regions", "boxes", "mask")}
     query = RelationQuery(torch.tensor(box)[None].float(), torch.tensor(relation)[None].float())
     v_rel = made["rel"](query, Environment.of(scene))[0].detach().double().numpy()
     if made["cnt"].scale is not None:
-        v_rel = cnt.weights["scale"] * (v_rel - v_rel.max()) + cnt.weights["level"]
+        v_rel = cnt.weights["scale"] * v_rel + cnt.weights["level"]
     return g[0] * v_attend + g[1] * v_rel
 
 
 @pytest.mark.parametrize("described", [False, True])
-@pytest.mark.parametrize("receiver", [False, True])
+@pytest.mark.parametrize(
+    "departures",
+    [Departures(), Departures(relation_receiver=True), Departures(shared_projection=True)],
+    ids=["paper", "relation receiver", "shared projection"],
+)
 def test_it_computes_the_equations_of_the_appendix(
-    described: bool, receiver: bool, plan: Plans, modules: Modules, batch: Batch, equations: Any
+    described: bool,
+    departures: Departures,
+    plan: Plans,
+    modules: Modules,
+    batch: Batch,
+    equations: Any,
 ) -> None:
-    departures = Departures(relation_receiver=receiver)
     made = modules(plan(departures=departures), calls=DESCRIBED if described else {})
     x = batch()
     found = asked(made["cnt"], x)

@@ -21,10 +21,16 @@ from pmn_cl.modules.layers import (
 from pmn_cl.modules.runtime.environment import Environment
 
 Equations = Callable[[nn.Module], Any]
+WORDS = ["", *"abcdefgh"]  # nine, the first of them padding
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def alone(rows: int) -> Environment:
+    """An environment of so many samples, each of a scene of its own."""
+    return Environment(torch.zeros(rows, 1, 1), torch.zeros(rows, 1, 4), torch.ones(rows, 1) > 0)
 
 
 def inside(layer: nn.Module) -> nn.Module:
@@ -37,7 +43,7 @@ def test_soft_attention_is_z_of_f_times_g(hidden: int, equations: Equations) -> 
     torch.manual_seed(0)
     layer = SoftAttention(key=3, data=5, hidden=hidden)
     key, data = drawn(2, 3), drawn(2, 6, 5, seed=1)
-    found = layer(key, data)
+    found = layer(key, data, alone(2))
     assert found.shape == (2, 6)
     expected = [
         equations(inside(layer)).attention("x", k.double().numpy(), d.double().numpy())
@@ -53,21 +59,38 @@ def test_soft_attention_by_hand() -> None:
     with torch.no_grad():
         for parameter, value in zip(layer.parameters(), values, strict=True):
             parameter.copy_(torch.tensor(value))
-    found = layer(torch.tensor([[2.0, 1.0], [0.0, 1.0]]), torch.tensor([[[0.5], [-4.0]]] * 2))
+    key, data = torch.tensor([[2.0, 1.0], [0.0, 1.0]]), torch.tensor([[[0.5], [-4.0]]] * 2)
+    found = layer(key, data, alone(2))
     assert found.tolist() == [[3 * 3 * 0.5 + 1, 1], [1, 1]]
 
 
 def test_comparing_with_what_was_projected_before_is_the_same() -> None:
     layer = SoftAttention(key=3, data=5, hidden=4)
     key, data = drawn(2, 3), drawn(2, 6, 5)
-    assert torch.equal(layer.compare(key, layer.project(data)), layer(key, data))
+    env = alone(2)
+    assert torch.equal(layer.compare(key, layer.project(data), env), layer(key, data, env))
+
+
+def test_without_data_of_its_own_attention_compares_with_what_another_projected(
+    equations: Equations,
+) -> None:
+    torch.manual_seed(0)
+    both = nn.ModuleDict({"x": SoftAttention(3, 5, 4), "y": SoftAttention(3, None, 4)})
+    key, data = drawn(2, 3), drawn(2, 6, 5)
+    found = both["y"].compare(key, both["x"].project(data), alone(2))
+    expected = [
+        equations(both).attention("y", k.double().numpy(), d.double().numpy(), shared="x")
+        for k, d in zip(key, data, strict=True)
+    ]
+    assert np.allclose(found.detach(), expected, atol=1e-5)
 
 
 def test_gradient_of_soft_attention_is_that_of_finite_differences() -> None:
     torch.manual_seed(1)
     layer = SoftAttention(key=3, data=5, hidden=4).double()
     key, data = drawn(2, 3).double().requires_grad_(), drawn(2, 6, 5).double().requires_grad_()
-    assert torch.autograd.gradcheck(layer, (key, data))
+    env = alone(2)
+    assert torch.autograd.gradcheck(lambda k, d: layer(k, d, env), (key, data))
 
 
 def test_a_receiver_is_linear_then_batch_norm_then_tanh(equations: Equations) -> None:
@@ -106,10 +129,11 @@ def test_layers_learn_as_many_numbers_as_their_formulas_say(
     learns: Any, parameters: Callable[[nn.Module], int]
 ) -> None:
     assert parameters(SoftAttention(3, 5, 4)) == learns.attention(3, 5, 4)
+    assert parameters(SoftAttention(3, None, 4)) == learns.attention(3, None, 4)
     assert parameters(receiver(3, 4)) == learns.receiver(3, 4)
     assert parameters(perceptron(3, 4, 2)) == learns.mlp(3, 4, 2)
     assert parameters(GatedTanh(3, 4)) == 2 * learns.linear(3, 4)
-    assert parameters(QuestionEncoder(9, 3, 4)) == 9 * 3 + learns.gru(3, 4)
+    assert parameters(QuestionEncoder(WORDS, 3, 4)) == 9 * 3 + learns.gru(3, 4)
 
 
 def asked(batch: dict[str, Tensor], question: list[list[int]]) -> Environment:
@@ -124,7 +148,7 @@ def test_a_question_is_the_gru_state_after_its_last_word(
     batch: Callable[..., dict[str, Tensor]], equations: Equations
 ) -> None:
     torch.manual_seed(2)
-    encoder = QuestionEncoder(words=9, word=3, hidden=4)
+    encoder = QuestionEncoder(WORDS, word=3, hidden=4)
     questions = [[4, 2, 8, 1], [7], [3, 3]]
     found = encoder(asked(batch(), questions))
     expected = [equations(inside(encoder)).sentence("x", words) for words in questions]
@@ -135,7 +159,7 @@ def test_a_question_is_the_gru_state_after_its_last_word(
 def test_a_question_is_the_same_beside_longer_ones_and_with_more_padding(
     batch: Callable[..., dict[str, Tensor]],
 ) -> None:
-    encoder = QuestionEncoder(words=9, word=3, hidden=4)
+    encoder = QuestionEncoder(WORDS, word=3, hidden=4)
     alone = encoder(asked(batch(), [[5, 6]]))
     beside = encoder(asked(batch(), [[5, 6], [1, 2, 3, 4, 5]]))
     padded = encoder(asked(batch(), [[5, 6, 0, 0, 0, 0]]))
@@ -146,14 +170,14 @@ def test_a_question_is_the_same_beside_longer_ones_and_with_more_padding(
 def test_an_empty_question_is_a_finite_vector_that_padding_does_not_change(
     batch: Callable[..., dict[str, Tensor]],
 ) -> None:
-    encoder = QuestionEncoder(words=9, word=3, hidden=4)
+    encoder = QuestionEncoder(WORDS, word=3, hidden=4)
     short, long = encoder(asked(batch(), [[0]])), encoder(asked(batch(), [[0, 0, 0], [1, 2, 3]]))
     assert short.isfinite().all()
     assert torch.allclose(short[0], long[0], atol=1e-6)
 
 
 def test_the_vector_of_padding_stays_zero(batch: Callable[..., dict[str, Tensor]]) -> None:
-    encoder = QuestionEncoder(words=9, word=3, hidden=4)
+    encoder = QuestionEncoder(WORDS, word=3, hidden=4)
     encoder(asked(batch(), [[5, 0], [1, 2]])).sum().backward()
     assert encoder.words.weight[0].tolist() == [0, 0, 0]
     assert encoder.words.weight.grad is not None
@@ -163,4 +187,4 @@ def test_the_vector_of_padding_stays_zero(batch: Callable[..., dict[str, Tensor]
 def test_a_batch_without_a_question_is_refused(batch: Callable[..., dict[str, Tensor]]) -> None:
     silent = {name: value for name, value in batch().items() if name != "question"}
     with pytest.raises(UserError, match=r"no field 'question'; it has regions, boxes, mask"):
-        QuestionEncoder(words=9, word=3, hidden=4)(Environment.of(silent))
+        QuestionEncoder(WORDS, word=3, hidden=4)(Environment.of(silent))

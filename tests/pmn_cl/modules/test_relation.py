@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from pmn_cl.errors import UserError
 from pmn_cl.modules.relation import (
+    PLACES,
     RelationModule,
     RelationQuery,
     positions,
@@ -26,12 +27,18 @@ Modules = Callable[..., dict[str, Any]]
 Batch = Callable[..., dict[str, Tensor]]
 Plans = Callable[..., ModulePlan]
 RELATIONS, DIRECTIONS = 3, 2  # of the tiny world
+WAVES = (9 * 9 - 1) // 2  # plane waves of −4 … 4 by −4 … 4 halves of π, one of each two opposite
 
 
 def outputs(module: Any, x: dict[str, Tensor]) -> Tensor:
     """What the task's loss takes."""
     env = Environment.of(x)
     return module.outputs(module(module.own_query(env), env), env)
+
+
+def doubled(made: dict[str, Any]) -> dict[str, Any]:
+    """The modules that M_rel asks, and itself, in double precision."""
+    return {name: made[name].double() for name in ("obj", "att", "rel")}
 
 
 def soft_query(rows: int, boxes: int, seed: int = 0) -> RelationQuery:
@@ -67,18 +74,35 @@ def test_it_learns_the_layers_of_the_appendix(
         made = modules(plan(SIZES[size], departures=departures, region=2048), weights=False)
     sizes = SIZES[size]
     hidden, terminal, attention = (
-        (512, 300, 512) if size == "paper" else (sizes.hidden, sizes.terminal, sizes.attention)
+        (512, 300, 512)
+        if size == "paper"
+        else (sizes.relation, sizes.terminal, sizes.relation_attention)
     )
     expected = (
         (RELATIONS + DIRECTIONS) * hidden  # I: a vector for each relation, scaled by direction
-        + learns.linear(7 if positions else 4, hidden)  # Δ: the box's coordinates
+        + learns.linear(4 + 2 * WAVES if positions else 4, hidden)  # Δ: the box's coordinates
         + learns.mlp(2048 + 2 * terminal + hidden, hidden, hidden)  # U: [X; v_obj; v_att; v_Δ]
         + learns.attention(hidden, hidden, attention)  # Ψ
     )
     assert parameters(made["rel"]) == expected
 
 
-def related(made: dict[str, Any], equations: Any, x: dict[str, Tensor], b: int) -> Any:
+def placed(box: Any) -> Any:
+    """Where a box is: centre, size, and sine and cosine of all plane waves over the centre."""
+    x, y = box[0] + box[2] - 1, box[1] + box[3] - 1
+    phases = [
+        np.pi / 2 * (i * x + j * y)
+        for i in range(-4, 5)
+        for j in range(-4, 5)
+        if (i, j) > (0, 0)  # in the order of tuples: one of each two opposite ones
+    ]
+    size = [box[2] - box[0], box[3] - box[1]]
+    return np.array([x, y, *size, *np.sin(phases), *np.cos(phases)])
+
+
+def related(
+    made: dict[str, Any], equations: Any, x: dict[str, Tensor], b: int, waves: bool = False
+) -> Any:
     """Appendix A.3 for one sample: N steps, each for one box, then Ψ."""
     obj, att, rel = (equations(made[name]) for name in ("obj", "att", "rel"))
     X, boxes = x["regions"][b].double().numpy(), x["boxes"][b].double().numpy()
@@ -88,21 +112,23 @@ def related(made: dict[str, Any], equations: Any, x: dict[str, Tensor], b: int) 
     for t in range(len(X)):
         v_obj = np.tanh(obj.linear("project", X[t]))
         v_att = np.tanh(att.linear("project", X[t]))
-        v_delta = rel.linear("place", boxes[t])
+        v_delta = rel.linear("place", placed(boxes[t]) if waves else boxes[t])
         s.append(rel.mlp("look", np.concatenate([X[t], v_obj, v_att, v_delta])))
     i = int(x["box"][b])
     key = s[0] * s[i + 1]  # l: counting from 1, s^{i+1} is the state of box i
     return rel.attention("point", key, s[1:])
 
 
+@pytest.mark.parametrize("waves", [False, True])
 def test_it_computes_the_equations_of_the_appendix(
-    plan: Plans, modules: Modules, batch: Batch, equations: Any
+    waves: bool, plan: Plans, modules: Modules, batch: Batch, equations: Any
 ) -> None:
-    made, x = modules(plan()), batch()
+    made = doubled(modules(plan(departures=Departures(positions=waves))))
+    x = batch(dtype=torch.float64)
     found = outputs(made["rel"], x)
     for b in range(3):
         there = x["mask"][b]
-        expected = related(made, equations, x, b)[there.numpy()]
+        expected = related(made, equations, x, b, waves)[there.numpy()]
         assert found[b, there].tolist() == pytest.approx(expected.tolist(), abs=1e-5)
 
 
@@ -129,14 +155,12 @@ def test_a_soft_query_mixes_the_keys_of_hard_ones(
     plan: Plans, modules: Modules, batch: Batch, equations: Any
 ) -> None:
     """l is linear in b and in r: that of a soft query is the mean over all boxes and relations."""
-    made = modules(plan())
-    for name in ("obj", "att", "rel"):
-        made[name].double()
+    made = doubled(modules(plan()))
     x = batch(there=(3,), asked=(2,), dtype=torch.float64)
     query = soft_query(1, 3)
     rel = equations(made["rel"])
     states = [box_state(made, equations, x, i) for i in range(3)]
-    key = np.zeros(5)
+    key = np.zeros(10)
     for i in range(3):
         for code in range(RELATIONS * DIRECTIONS):
             d, r = divmod(code, RELATIONS)
@@ -164,23 +188,22 @@ class LiteralModule(RelationModule):
     def predict(self, states: list[Tensor], query: RelationQuery, env: Environment) -> Tensor:
         boxes = torch.cat(states[1:], dim=1)
         key = states[0] * (query.box[:, :, None] * boxes).sum(1)
-        return self.point(key, boxes)
+        return self.point(key, boxes, env)
 
 
 @pytest.mark.parametrize("positions", [False, True])
 def test_all_steps_at_once_equal_one_after_the_other(
     positions: bool, plan: Plans, modules: Modules, batch: Batch
 ) -> None:
-    made = modules(plan(departures=Departures(positions=positions)))
-    folded = made["rel"]
-    literal = LiteralModule(folded.plan, folded.callees).eval()
+    folded = doubled(modules(plan(departures=Departures(positions=positions))))["rel"]
+    literal = LiteralModule(folded.plan, folded.callees).double().eval()
     literal.load_state_dict(folded.state_dict())
     found, gradients = [], []
     for module in (folded, literal):
-        env = Environment.of(batch())
+        env = Environment.of(batch(dtype=torch.float64))
         query = RelationQuery(*(part.requires_grad_() for part in module.own_query(env)))
         answer = module(query, env)
-        weights = torch.randn(answer.shape, generator=torch.Generator().manual_seed(1))
+        weights = torch.randn(answer.shape, generator=torch.Generator().manual_seed(1)).double()
         (answer * weights).sum().backward()
         found.append(answer)
         parts = [*query, *module.parameters()]
@@ -228,9 +251,40 @@ def test_relations_are_numbered_by_direction() -> None:
 def test_positions_by_hand() -> None:
     """A box from (0.25, 0) to (0.75, 1): centre (0, 0) of −1 … 1; and one in the lower right."""
     boxes = torch.tensor([[0.25, 0, 0.75, 1], [0.5, 0.75, 1.0, 1.0]])
-    x, y = 0.5, 0.75
-    expected = [[0, 0, 0.5, 1, 0, 0, 0], [x, y, 0.5, 0.25, x * x, x * y, y * y]]
-    assert positions(boxes).tolist() == expected
+    found = positions(boxes)
+    assert found.shape == (2, PLACES) == (2, 4 + 2 * WAVES)
+    assert found[0].tolist() == [0, 0, 0.5, 1, *[0] * WAVES, *[1] * WAVES]
+    assert found[1, :4].tolist() == [0.5, 0.75, 0.5, 0.25]
+    assert np.allclose(found[1], placed(boxes[1].double().numpy()), atol=1e-6)
+    # Twice as long as the picture, from left to right: a quarter of a turn at x = 1.
+    first = [(i, j) for i in range(-4, 5) for j in range(-4, 5) if (i, j) > (0, 0)].index((1, 0))
+    eighth = 2**-0.5  # of both sine and cosine
+    assert found[1, [4 + first, 4 + WAVES + first]].tolist() == pytest.approx([eighth, eighth])
+
+
+def test_products_of_waves_depend_on_how_boxes_lie_to_each_other_alone() -> None:
+    """cos a cos b + sin a sin b = cos(a − b): moving both boxes changes nothing."""
+    generator = torch.Generator().manual_seed(0)
+    one, other, moved = torch.rand(3, 200, 2, generator=generator).double() * 0.3
+
+    def waves(corner: Tensor) -> Tensor:
+        box = torch.cat([corner, corner + 0.1], dim=1)
+        return positions(box)[:, 4:]
+
+    def product(a: Tensor, b: Tensor) -> Tensor:
+        sines, cosines = (waves(a) * waves(b)).split(WAVES, dim=1)
+        return sines + cosines
+
+    assert torch.allclose(product(one, other), product(one + moved, other + moved), atol=1e-5)
+    assert not torch.allclose(product(one, other), product(one + moved, other), atol=0.1)
+
+
+def test_no_two_places_have_the_same_waves() -> None:
+    steps = torch.linspace(0, 1, 21).double()
+    corners = torch.cartesian_prod(steps, steps)
+    waves = positions(torch.cat([corners, corners], dim=1))[:, 4:]
+    apart = torch.cdist(waves, waves) + 100 * torch.eye(len(waves), dtype=torch.float64)
+    assert float(apart.min()) > 0.5
 
 
 def test_gradient_to_the_query_passes_a_frozen_module(

@@ -14,6 +14,7 @@ from pmn_cl.modules.layers import QuestionEncoder
 from pmn_cl.modules.library.word_vectors import start_words
 
 VECTORS = np.arange(15, dtype="f4").reshape(5, 3)
+WORDS = ["", *"abcd"]
 FOUND = np.array([False, False, True, False, True])
 
 
@@ -36,11 +37,11 @@ class Speaker(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.words = nn.Embedding(5, 3, padding_idx=0)
-        self.question = QuestionEncoder(words=5, word=3, hidden=4)
+        self.question = QuestionEncoder(WORDS, word=3, hidden=4)
 
 
 def test_words_that_are_found_start_from_their_vectors(store: Store) -> None:
-    encoder = QuestionEncoder(words=5, word=3, hidden=4)
+    encoder = QuestionEncoder(WORDS, word=3, hidden=4)
     before = encoder.words.weight.clone()
     start_words(encoder, store)
     after = encoder.words.weight
@@ -59,14 +60,14 @@ def test_each_vocabulary_has_vectors_of_its_own(store: Store) -> None:
 
 
 def test_vectors_of_another_width_are_left_alone(store: Store) -> None:
-    encoder = QuestionEncoder(words=5, word=4, hidden=4)
+    encoder = QuestionEncoder(WORDS, word=4, hidden=4)
     before = encoder.words.weight.clone()
     start_words(encoder, store)
     assert torch.equal(encoder.words.weight, before)
 
 
 def test_a_store_without_vectors_changes_nothing(digits: Store) -> None:
-    encoder = QuestionEncoder(words=5, word=3, hidden=4)
+    encoder = QuestionEncoder(WORDS, word=3, hidden=4)
     before = encoder.words.weight.clone()
     start_words(encoder, digits)
     assert torch.equal(encoder.words.weight, before)

@@ -63,7 +63,8 @@ def test_what_is_remembered_is_what_is_found(digits: Store) -> None:
     batches = batches_of(digits, "train")
     memory.attach(batches.scenes)
     for env in through(batches, memory, 50):
-        assert torch.allclose(recall(env, owner, "mean", Finder()), env.regions.mean(2), atol=1e-5)
+        found = recall(env, owner, "mean", Finder())
+        assert torch.allclose(found, env.scenes.regions.mean(2), atol=1e-5)
 
 
 def test_findings_have_the_same_bits_in_whatever_order_scenes_come(digits: Store) -> None:
@@ -80,7 +81,7 @@ def test_findings_have_the_same_bits_in_whatever_order_scenes_come(digits: Store
         memory.attach(batches.scenes)
         for env in through(batches, memory, size, epoch):
             found = recall(env, owner, "named", find)
-            seen.update(zip(env["scene"].tolist(), found, strict=True))
+            seen.update(zip(env.scenes["scene"].tolist(), found, strict=True))
         kept.append(seen)
     assert kept[0].keys() == kept[1].keys() == kept[2].keys()
     for scene, found in kept[0].items():
@@ -98,7 +99,7 @@ def test_beyond_its_limit_a_memory_keeps_nothing_and_is_right(digits: Store) -> 
         for epoch in (0, 1):
             for env in through(batches, memory, 50, epoch):
                 found = recall(env, owner, "mean", find)
-                assert torch.allclose(found, env.regions.mean(2), atol=1e-5)
+                assert torch.allclose(found, env.scenes.regions.mean(2), atol=1e-5)
             looks.append(len(find.looked))
         assert (looks[0] == looks[1]) == kept
 
@@ -125,7 +126,7 @@ def test_two_splits_do_not_mix(digits: Store) -> None:
     for together in zip(*environments, strict=False):  # in turn, a batch of each
         for env in together:
             found = recall(env, owner, "mean", Finder())
-            assert torch.allclose(found, env.regions.mean(2), atol=1e-5)
+            assert torch.allclose(found, env.scenes.regions.mean(2), atol=1e-5)
 
 
 def test_a_batch_from_two_splits_is_answered_rightly(digits: Store) -> None:
@@ -137,7 +138,7 @@ def test_a_batch_from_two_splits_is_answered_rightly(digits: Store) -> None:
         parts.append(batches[torch.arange(5)][0])
     env = Environment.of(torch.cat(parts), memory)
     found = recall(env, owner, "mean", Finder())
-    assert torch.allclose(found, env.regions.mean(2), atol=1e-5)
+    assert torch.allclose(found, env.scenes.regions.mean(2), atol=1e-5)
 
 
 def test_scenes_that_nobody_attached_are_answered_rightly(digits: Store) -> None:
@@ -145,7 +146,7 @@ def test_scenes_that_nobody_attached_are_answered_rightly(digits: Store) -> None
     memory.attach(Scenes(digits, "train"))
     for env in through(batches_of(digits, "novel"), memory, 100):
         found = recall(env, owner, "mean", Finder())
-        assert torch.allclose(found, env.regions.mean(2), atol=1e-5)
+        assert torch.allclose(found, env.scenes.regions.mean(2), atol=1e-5)
 
 
 def test_owners_and_things_are_remembered_apart(digits: Store) -> None:
@@ -171,13 +172,15 @@ def test_owners_and_things_are_remembered_apart(digits: Store) -> None:
 def test_what_a_learning_module_finds_out_is_not_kept(digits: Store) -> None:
     batches, memory, find = batches_of(digits, "val"), Memory(), Finder()
     memory.attach(batches.scenes)
-    x, _ = batches[torch.arange(8)]
+    x, _ = batches[torch.arange(40)]
+    scenes = len(torch.unique(x["scene"]))
     learning = Owner(identity=None)
     for _ in range(2):
         env = Environment.of(x, memory)
         recall(env, learning, "mean", find)
         recall(env, learning, "mean", find)
-    assert find.looked == [8, 8]  # once for a batch
+    assert find.looked == [scenes, scenes]  # once for a batch, and each of its scenes
+    assert 1 < scenes < 40
 
 
 def test_a_batch_that_does_not_know_its_scenes_is_not_remembered(digits: Store) -> None:

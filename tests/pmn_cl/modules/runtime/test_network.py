@@ -174,10 +174,10 @@ def test_an_unfrozen_module_is_trained_with_its_caller(
 def digit_plan(digits: Store, departures: Departures, gates: Gates) -> ModulePlan:
     sizes = Sizes(
         hidden=10,
-        knowledge=10,
+        knowledge=11,
         attention=12,
-        relation=10,
-        relation_attention=12,
+        relation=9,
+        relation_attention=13,
         caption=14,
         word=6,
         terminal=8,
@@ -222,11 +222,11 @@ def test_memory_gives_the_same_bits_in_whatever_order_samples_come(
         for x, _ in BatchLoader(batches, size, epoch=epoch):
             env = network.environment(x, "vqa")
             with torch.no_grad():
-                told = made["cap"](PROBABILITIES, env)
-            seen.update(zip(env["scene"].tolist(), told, strict=True))
+                said = made["cap"](PROBABILITIES, env)
+            seen.update(zip(env.scenes["scene"].tolist(), said, strict=True))
         kept.append(seen)
     assert kept[0].keys() == kept[1].keys()
-    assert all(torch.equal(told, kept[1][scene]) for scene, told in kept[0].items())
+    assert all(torch.equal(said, kept[1][scene]) for scene, said in kept[0].items())
 
 
 def test_gradient_is_the_same_with_memory(digits: Store, modules: Modules) -> None:
