@@ -39,6 +39,10 @@ class SharedNetwork(HeadsNetwork):
         self.trunk.add(task)
         self.heads[task.name] = head_for(task, self.plan)
 
+    def head(self, task: str) -> nn.Module:
+        """Return the head of a task."""
+        return self.heads[task]
+
     def answer(self, env: Environment, task: Task, teacher: Mapping[str, Tensor] | None) -> Tensor:
         """Answer with the task's head what the trunk sees."""
         outputs: Tensor = self.heads[task.name](self.trunk(env, task), env, teacher)

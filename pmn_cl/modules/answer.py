@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from pmn_cl.errors import UserError
+from pmn_cl.modules.attention import AttentionMap
 from pmn_cl.modules.caption import PROBABILITIES
 from pmn_cl.modules.compositional import ATTEND, RESIDUAL, CompositionalModule, part_name
 from pmn_cl.modules.count import OWN_QUESTION
@@ -52,6 +53,7 @@ class AnswerModule(CompositionalModule):
         others = [k for k in self.call_list if k not in _MAPS]
         self.G = Importance(hidden, [maps, others], plan.gates)
         self.think = nn.GRUCell(hidden, hidden)  # I, U
+        self.looks = AttentionMap()
         self.delta = perceptron(shape.region, hidden, hidden)  # Δ
         widths = {k: callee.answer_width for k, callee in callees.items()}
         widths |= {RESIDUAL: hidden, "cap": sizes.word}
@@ -111,7 +113,7 @@ class AnswerModule(CompositionalModule):
     def _region(self, V: ScratchPad, g: Importances, env: Environment) -> Tensor:
         """Return the region looked at (B, d), by the maps together."""
         m = torch.stack([g[name][:, None] * V[name] for name in _MAPS if name in V]).sum(0)
-        return env.attended(m)
+        return env.attended(self.looks(m, env))
 
     def first_relation_query(
         self, query: Tensor, env: Environment, reach_encoder: bool
