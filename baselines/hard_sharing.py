@@ -116,11 +116,8 @@ class HardSharingJoint(_Mixing):
 
     def validate(self) -> dict[str, float]:
         """Score all tasks that are learned together."""
-        experiences = self._validations
-        return {
-            name: self.score(experience)[experience.task.metric]
-            for name, experience in experiences.items()
-        }
+        validations = self._validations
+        return {name: self.validation_score(some) for name, some in validations.items()}
 
     def better(self, scores: Mapping[str, float], best: Mapping[str, float]) -> bool:
         """Compare task by task, as their units differ: better if scores rise in the mean."""
