@@ -142,7 +142,8 @@ def _panel(
         columns = [shown.base, *columns]
         values = [[base.get(row), *line] for row, line in zip(rows, values, strict=True)]
         shares = [[0.0, *line] for line in shares]
-    ends = (f"{row} {line[-1]:.2f}" for row, line in zip(rows, values, strict=True) if line[-1])
+    last = curve[max(curve)]
+    ends = (f"{row} {value:.2f}" for row, value in last.items())
     title = f"{found.label(name)}, {task}: {shown.title}"
     description = f"{shown.title.capitalize()} on validation by steps. Last: {'; '.join(ends)}."
     return heat(title, description, rows, columns, values, shares, strategy=found.number(name))
