@@ -92,7 +92,7 @@ class Floor(_Record):
     """What the question families of a task come to where nothing was learned."""
 
     scores: dict[str, dict[str, float]]
-    """By split and family: of the answer that serves the family's training samples best."""
+    """By split and family: of the answer that serves the family's samples of this split best."""
     mass: dict[str, float]
     """By family: on validation, of an attention on all regions alike; see `Epoch`."""
 

@@ -35,15 +35,12 @@ def _score(answer: NDArray[Any], experience: Experience) -> float:
 def family_floors(experiences: Experiences, splits: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return by task what its question families come to: of tasks that have any in this world."""
     found: dict[str, dict[str, Any]] = {}
-    for place, training in enumerate(experiences["train"]):
-        task, names, columns = training.task, training.samples.store.names, training.samples.columns
-        scores = {
-            split: task.family_floors(columns, experiences[split][place].samples.columns, names)
-            for split in splits
-        }
+    for place, validation in enumerate(experiences["val"]):
+        task, names = validation.task, validation.samples.store.names
+        some = {split: experiences[split][place].samples for split in splits}
+        scores = {split: task.family_floors(s.columns, names) for split, s in some.items()}
         if any(scores.values()):
-            uniform = uniform_mass(experiences["val"][place])
-            found[task.name] = {"scores": scores, "mass": uniform}
+            found[task.name] = {"scores": scores, "mass": uniform_mass(validation)}
     return found
 
 

@@ -103,17 +103,18 @@ class Task(ABC):
         begin = f"{self.family[0]} "
         return {k.removeprefix(begin): v for k, v in scores.items() if k.startswith(begin)}
 
-    def family_floors(self, training: Columns, columns: Columns, names: Names) -> dict[str, float]:
-        """Return what the best constant answer to each family in training scores on these samples.
+    def family_floors(self, columns: Columns, names: Names) -> dict[str, float]:
+        """Return what the best constant answer to each family scores on these samples.
 
-        That is what a family comes to where nothing was learned but its most common answer.
+        The best on just these: yes/no is so evenly balanced that the answer which training has
+        more of is often the rarer one here, and the other one would pass for something learned.
         """
-        shown, floors = self.families(training, names), {}
+        floors = {}
         for name, asked in self.families(columns, names).items():
-            if name in shown:
-                answer = self.constant(self._of(training, shown[name]), names)
-                given = np.broadcast_to(answer, (int(asked.sum()), *answer.shape))
-                floors[name] = self.score(given, self._of(columns, asked), names)[self.metric]
+            some = self._of(columns, asked)
+            answer = self.constant(some, names)
+            given = np.broadcast_to(answer, (int(asked.sum()), *answer.shape))
+            floors[name] = self.score(given, some, names)[self.metric]
         return floors
 
     def _of(self, columns: Columns, chosen: NDArray[np.bool_]) -> Columns:

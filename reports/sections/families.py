@@ -34,8 +34,8 @@ _NONE = (
     "No completed run has scores by question family: this world has none, or the results are older."
 )
 _HOW = (
-    "The floor of a family is the answer that serves its training samples best, given to all its "
-    "questions: what is no better has not been learned. Means over seeds with 95% intervals, test, "
+    "The floor of a family is the one answer that serves its questions best, given to all of them: "
+    "what is no better has not been learned. Means over seeds with 95% intervals, test, "
     "after the whole stream. A family counts as being at its floor if it is within 3 points of it "
     "at every validation from a third of its training on, and on test afterwards."
 )

@@ -84,8 +84,9 @@ def said_at_floor(results: Sequence[Result], most: int = _LINES) -> Iterator[str
 
 
 def _said(found: AtFloor) -> str:
-    said = f"{found.kind} {found.family!r} is at its floor ({found.score:.2f}; "
-    said += f"constant {found.floor:.2f})"
+    where = "below" if found.score < found.floor - NEAR else "at"
+    said = f"{found.kind} {found.family!r} is {where} its floor "
+    said += f"({found.score:.2f}; constant {found.floor:.2f})"
     if found.mass is not None and found.uniform is not None:
         said += f": attention on what it asks about {found.mass:.2f}, uniform {found.uniform:.2f}"
     return said

@@ -123,7 +123,7 @@ def test_worlds_without_families_have_no_such_scores() -> None:
     assert AnswerTask().score(np.array([1]), columns, {}) == {"accuracy": 1.0}
     assert AnswerTask().score(np.array([1]), columns, FAMILIES) == {"accuracy": 1.0}
     assert ObjectTask().family_scores({"top1": 0.5}) == {}
-    assert AnswerTask().family_floors(columns, columns, FAMILIES) == {}
+    assert AnswerTask().family_floors(columns, FAMILIES) == {}
 
 
 def answered(family: list[int], answer: list[int]) -> dict[str, np.ndarray]:
@@ -133,12 +133,10 @@ def answered(family: list[int], answer: list[int]) -> dict[str, np.ndarray]:
     return {**columns, **dict.fromkeys(AnswerTask.target[2:], np.zeros(len(family)))}
 
 
-def test_the_floor_of_a_family_is_its_own_best_constant_found_in_training() -> None:
-    training = answered([0, 0, 0, 1, 1, 1], [7, 7, 8, 2, 3, 3])
-    test = answered([0, 0, 0, 0, 1, 1, 2], [7, 8, 8, 8, 3, 2, 7])
-    # exist: 7, right in 1 of 4; count: 3, right in 1 of 2; training never shows "same".
-    floors = AnswerTask().family_floors(training, test, FAMILIES)
-    assert floors == {"exist": 0.25, "count": 0.5}
+def test_the_floor_of_a_family_is_its_own_best_constant() -> None:
+    columns = answered([0, 0, 0, 0, 1, 1], [7, 8, 8, 8, 3, 2])
+    # exist: 8, right in 3 of 4; count: either, right in 1 of 2; nobody asks "same".
+    assert AnswerTask().family_floors(columns, FAMILIES) == {"exist": 0.75, "count": 0.5}
 
 
 def test_counts_that_are_not_known_are_no_part_of_a_family() -> None:
@@ -148,16 +146,16 @@ def test_counts_that_are_not_known_are_no_part_of_a_family() -> None:
     assert {name: some.tolist() for name, some in families.items()} == {
         "count": [False, False, True, False]
     }
-    assert CountTask().family_floors(columns, columns, FAMILIES) == {"count": 1.0}
+    assert CountTask().family_floors(columns, FAMILIES) == {"count": 1.0}
 
 
 def test_no_constant_serves_a_family_better_and_yes_no_is_half(digits: Store) -> None:
     task = AnswerTask()
     columns = Samples.whole(digits, "train", task).columns
-    floors = task.family_floors(columns, columns, digits.names)
+    floors = task.family_floors(columns, digits.names)
     assert set(floors) == set(digits.names["families"])
     for name in ("exist", "verify", "same", "more", "exist_related"):
-        assert floors[name] == pytest.approx(0.5, abs=0.06)
+        assert floors[name] == pytest.approx(0.5, abs=0.1)  # of some 180 questions
     right, family = columns["answers"][:, 0], columns["family"]
     for number, name in enumerate(digits.names["families"]):
         shares = [

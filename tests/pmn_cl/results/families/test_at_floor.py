@@ -74,6 +74,11 @@ def test_older_records_and_runs_without_attention() -> None:
     assert line.endswith("is at its floor (0.50; constant 0.50)")
 
 
+def test_what_is_worse_than_the_constant_is_said_to_be_below() -> None:
+    [line] = said_at_floor([run(0.46)])
+    assert "is below its floor (0.46; constant 0.50)" in line
+
+
 def test_a_relation_is_called_so() -> None:
     rows = [{"a": {"relation same": 0.5}}]
     [line] = said_at_floor([run(0.5, secondary={"test": rows})])
