@@ -24,7 +24,7 @@ def families(found: Gathered) -> Section:
         return Section("families", title, [Missing(_NONE, found.commands("run"))])
     blocks: list[Block] = [Text(_HOW)]
     blocks += [_scores(found, table) for table in tables]
-    blocks += [Text(f"{found.shortened(line)}.") for line in said_at_floor(found.field)]
+    blocks += [Text(f"{found.shortened(line)}.") for line in said_at_floor(found.field, None)]
     figures = [_figure(found, task) for task in found.tasks]
     blocks += [figure for figure in figures if figure.panels]
     return Section("families", title, blocks)
@@ -144,8 +144,8 @@ def _panel(
         shares = [[0.0, *line] for line in shares]
     last = curve[max(curve)]
     ends = (f"{row} {value:.2f}" for row, value in last.items())
-    title = f"{found.label(name)}, {task}: {shown.title}"
-    description = f"{shown.title.capitalize()} on validation by steps. Last: {'; '.join(ends)}."
+    title = f"{found.label(name)}: {shown.title}"  # short: a panel of few steps is narrow
+    description = f"{task}: {shown.title} on validation by steps. Last: {'; '.join(ends)}."
     return heat(title, description, rows, columns, values, shares, strategy=found.number(name))
 
 

@@ -116,7 +116,7 @@ def test_scores_by_family_stand_on_their_floor() -> None:
 
 def test_families_attention_and_gates_while_learning_are_means_over_seeds() -> None:
     [figure] = figures(families(EVERYTHING))
-    shown = [panel.title.partition(", vqa: ") for panel in figure.panels]
+    shown = [panel.title.partition(": ") for panel in figure.panels]
     assert [(name, what) for name, _, what in shown] == [
         *(("pmn", "score"), ("pmn", "attention"), ("pmn", "gates")),
         *(("hard_sharing", "score"), ("hard_sharing", "attention")),

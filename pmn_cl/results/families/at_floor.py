@@ -10,7 +10,8 @@ from pmn_cl.results.result import Epoch, Result
 
 NEAR = 0.03  # so far above its floor a family may be and still count as not learned
 AFTER = 1 / 3  # of a task's training
-_LINES = 10  # at most, below a table
+_LINES = 12  # at most, below a table
+_FEW = 3  # families of a task that get a line each
 
 
 class AtFloor(NamedTuple):
@@ -70,20 +71,39 @@ def _tested(result: Result, task: str, family: str) -> tuple[str, float | None]:
     return kind, of_kind(metrics, kind).get(family)
 
 
-def said_at_floor(results: Sequence[Result], most: int = _LINES) -> Iterator[str]:
-    """Yield a line for each family that a run has not learned, and how many more there are."""
+def said_at_floor(results: Sequence[Result], most: int | None = _LINES) -> Iterator[str]:
+    """Yield which families runs have not learned; at most so many lines, and how many more.
+
+    Of a task with many of them, one line has all.
+    """
     lines = [
-        f"{result.name}, seed {result.seed}: {task} {_said(found)}"
+        f"{result.name}, seed {result.seed}: {task} {said}"
         for result in results
         for task in result.tasks
-        for found in at_floor(result, task)
+        for said in _said(at_floor(result, task))
     ]
     yield from lines[:most]
-    if len(lines) > most:
+    if most is not None and len(lines) > most:
         yield f"… and {len(lines) - most} more: `pmn-bench report` shows all by question family"
 
 
-def _said(found: AtFloor) -> str:
+def _said(found: Sequence[AtFloor]) -> Iterator[str]:
+    if len(found) <= _FEW:
+        yield from map(_said_of_one, found)
+        return
+    each = ", ".join(f"{one.family} {one.score:.2f} ({_beside(one)})" for one in found)
+    yield (
+        f"has {len(found)} families at their floor or below, each with its score (constant; "
+        f"attention on what it asks about, uniform): {each}"
+    )
+
+
+def _beside(found: AtFloor) -> str:
+    seen = [f"{value:.2f}" for value in (found.mass, found.uniform) if value is not None]
+    return "; ".join([f"{found.floor:.2f}", *([", ".join(seen)] if seen else [])])
+
+
+def _said_of_one(found: AtFloor) -> str:
     where = "below" if found.score < found.floor - NEAR else "at"
     said = f"{found.kind} {found.family!r} is {where} its floor "
     said += f"({found.score:.2f}; constant {found.floor:.2f})"

@@ -86,5 +86,20 @@ def test_a_relation_is_called_so() -> None:
 
 
 def test_many_lines_end_in_how_many_more_there_are() -> None:
-    lines = list(said_at_floor([run(0.5)] * 13))
-    assert len(lines) == 11 and lines[-1].startswith("… and 3 more: `pmn-bench report`")
+    lines = list(said_at_floor([run(0.5)] * 15))
+    assert len(lines) == 13 and lines[-1].startswith("… and 3 more: `pmn-bench report`")
+    assert len(list(said_at_floor([run(0.5)] * 15, None))) == 15
+
+
+def test_many_families_of_a_task_share_a_line() -> None:
+    names = ("exist", "verify", "same", "more")
+    seen = {"families": dict.fromkeys(names, 0.51), "mass": dict.fromkeys(names[1:], 0.2)}
+    epoch = Epoch(step=10, loss=1.0, score=0.5, **seen)
+    floor = {"val": dict.fromkeys(names, 0.5)}
+    floors = {"a": {"scores": floor, "mass": dict.fromkeys(names[1:], 0.3)}}
+    [line] = said_at_floor([run(curves={"a": [epoch]}, floors=floors, secondary={})])
+    assert line.startswith("pmn, seed 0: a has 4 families at their floor or below, each with its")
+    assert line.endswith(
+        "exist 0.51 (0.50), verify 0.51 (0.50; 0.20, 0.30), "
+        "same 0.51 (0.50; 0.20, 0.30), more 0.51 (0.50; 0.20, 0.30)"
+    )
