@@ -39,6 +39,10 @@ class SharedNetwork(HeadsNetwork):
         self.trunk.add(task)
         self.heads[task.name] = head_for(task, self.plan)
 
+    def head(self, task: str) -> nn.Module:
+        """Return the head of a task."""
+        return self.heads[task]
+
     def answer(self, env: Environment, task: Task, teacher: Mapping[str, Tensor] | None) -> Tensor:
         """Answer with the task's head what the trunk sees."""
         outputs: Tensor = self.heads[task.name](self.trunk(env, task), env, teacher)
@@ -107,11 +111,8 @@ class HardSharingJoint(_Mixing):
 
     def validate(self) -> dict[str, float]:
         """Score all tasks that are learned together."""
-        experiences = self._validations
-        return {
-            name: self.score(experience)[experience.task.metric]
-            for name, experience in experiences.items()
-        }
+        validations = self._validations
+        return {name: self.validation_score(some) for name, some in validations.items()}
 
     def better(self, scores: Mapping[str, float], best: Mapping[str, float]) -> bool:
         """Compare task by task, as their units differ: better if scores rise in the mean."""

@@ -136,6 +136,10 @@ class MultinetNetwork(HeadsNetwork):
         """Return what joins a task's query with the regions."""
         return self.trunk.fusion
 
+    def head(self, task: str) -> nn.Module:
+        """Return the head of a task."""
+        return self.heads[task]
+
     def answer(self, env: Environment, task: Task, teacher: Teacher) -> Tensor:
         """Return what the task decodes from the last h."""
         h = self.represent(env, task)

@@ -186,6 +186,10 @@ class ProgressiveNetwork(HeadsNetwork):
         earlier = [self[name] for name in self.columns]
         self.columns[task.name] = Column(self.plan, task, earlier, self.wiring)
 
+    def head(self, task: str) -> nn.Module:
+        """Return the head of a task."""
+        return self[task].head
+
     def answer(self, env: Environment, task: Task, teacher: Mapping[str, Tensor] | None) -> Tensor:
         """Let the task's column answer; those after it are not asked, those before do not learn."""
         names = list(self.columns)

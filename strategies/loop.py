@@ -26,13 +26,21 @@ from pmn_cl.data.loader import BatchLoader
 from pmn_cl.errors import UserError
 from pmn_cl.modules.task_module import digest_of
 from pmn_cl.strategy.avalanche import import_avalanche
-from pmn_cl.strategy.base import Experience, ParameterCount, State, Strategy, TrainingProgress
+from pmn_cl.strategy.base import (
+    Experience,
+    Observation,
+    ParameterCount,
+    State,
+    Strategy,
+    TrainingProgress,
+)
 from pmn_cl.strategy.training import TrainingSettings
 from pmn_cl.tasks.base import Task
 from pmn_cl.tasks.counts import known_distance
 from strategies.loaders import EpochBatches, EpochLoader, labelled, mixes_tasks, rows_of, task_seed
 from strategies.losses import counted_maps
 from strategies.non_finite import non_finite_loss
+from strategies.observation import observe
 from strategies.selection import Selection, validation_interval, validation_of
 from strategies.state import load, restore, resume, save, state_of
 
@@ -70,6 +78,7 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         self.samples_seen = 0
         self.experiences: dict[int, Experience] = {}  # learned so far, by task label
         self.validation_scores: dict[str, float] = {}  # of the best epochs, by task
+        self.observed: dict[str, Observation] = {}  # at the last validation, by task
         self._on_progress = on_progress
         self.dataloader: Any  # plugins of Avalanche may put in their own
         self.selection = Selection()
@@ -351,9 +360,9 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         self._reported = time.monotonic()
         epoch = self.clock.train_exp_epochs + (score is None)
         step, loss = self.clock.train_exp_iterations, float(self.loss.detach())
-        progress = TrainingProgress(
-            self.current_experience().task.name, epoch, self.epochs, loss, score, step, self.steps
-        )
+        task = self.current_experience().task.name
+        seen = None if score is None else self.observed.get(task)
+        progress = TrainingProgress(task, epoch, self.epochs, loss, score, step, self.steps, seen)
         if self._on_progress is not None:
             self._on_progress(progress)
 
@@ -377,7 +386,12 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         validation = self.selection.validation
         if validation is None:
             return {}
-        return {validation.task.name: self.score(validation)[validation.task.metric]}
+        return {validation.task.name: self.validation_score(validation)}
+
+    def validation_score(self, validation: Experience) -> float:
+        """Score a task on validation, and keep what is seen of its questions meanwhile."""
+        scores, self.observed[validation.task.name] = observe(self, validation)
+        return scores[validation.task.metric]
 
     def _after_training_exp(self, **kwargs: Any) -> None:
         experience = self.current_experience()

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from pmn_cl import registry
 from pmn_cl.errors import UserError, did_you_mean
-from pmn_cl.modules.answer import STEPS, AnswerModule
+from pmn_cl.modules.answer import AnswerModule
 from pmn_cl.modules.count import CountModule
 from pmn_cl.modules.importance import gates_seen
 from pmn_cl.modules.library import cards as library
@@ -27,7 +28,6 @@ from pmn_cl.modules.sizes import DEPARTURES, Departures
 from pmn_cl.modules.task_module import TaskModule
 from pmn_cl.provenance import code_digest, versions
 from pmn_cl.strategy.base import Experience, State, TrainingProgress
-from pmn_cl.tasks.answers import AnswerTask
 from pmn_cl.tasks.base import Task
 from strategies.controls import shuffled
 from strategies.fine_tuning import take_asking, unfreeze_callees
@@ -35,6 +35,7 @@ from strategies.loop import TaskTemplate
 from strategies.losses import counted_maps, query_loss
 from strategies.module_factory import ModuleFactory
 from strategies.module_sources import GivenModules, KnownModule, recipe
+from strategies.observation import GATE, by_step
 from strategies.options import PmnOptions
 
 
@@ -207,22 +208,22 @@ class Progressive(TaskTemplate):
         )
 
     def score(self, experience: Experience) -> dict[str, float]:
-        """Return the metrics; M_vqa's also its mean gates, over all and by question."""
+        """Return the metrics; M_cnt's and M_vqa's also mean gates, over all and by question."""
         name, task, samples = experience.task.name, experience.task, experience.samples
-        if not isinstance(task, AnswerTask) or name not in self.network:
+        if name not in self.network:
             return super().score(experience)
         module = self.network[name]
-        if not isinstance(module, AnswerModule):  # a user's own
+        if not isinstance(module, (AnswerModule, CountModule)):  # as a user's own may be
             return super().score(experience)
         with gates_seen(module.G) as seen:
             found = super().score(experience)
-        for callee in module.call_list if module.callees else ():
-            # The questions are answered in order, a batch in so many steps.
-            steps = [torch.cat([gates[callee] for gates in seen[t::STEPS]]) for t in range(STEPS)]
-            gate = torch.stack(steps).mean(0).cpu().numpy()
+        called = module.call_list if {*module.call_list} & {*module.callees} else ()
+        for callee in called:
+            steps = by_step([gates[callee] for gates in seen], len(samples))
+            gate = np.mean(steps, axis=0)
             by_question = task.by_question(gate, samples.columns, samples.store.names)
-            found[f"gate {callee}"] = float(gate.mean())
-            found |= {f"gate {callee}, {kind}": mean for kind, mean in by_question.items()}
+            found[f"{GATE}{callee}"] = float(gate.mean())
+            found |= {f"{GATE}{callee}, {kind}": mean for kind, mean in by_question.items()}
         return found
 
     def batch_loss(self, x: Any, y: Any, experience: Experience) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,8 @@ What a subclass adds is how its parts are put together: ``add`` and ``answer``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -48,6 +49,26 @@ class HeadsNetwork(nn.Module, ABC):
     @abstractmethod
     def answer(self, env: Environment, task: Task, teacher: Mapping[str, Tensor] | None) -> Tensor:
         """Return the outputs of a task."""
+
+    def head(self, task: str) -> nn.Module | None:
+        """Return the head of a task, where a network has such parts."""
+        return None
+
+    @contextmanager
+    def attention_seen(self, task: str) -> Iterator[list[Tensor]]:
+        """Give the attention (B, N) that a task's head gets to see meanwhile, batch by batch."""
+        seen: list[Tensor] = []
+
+        def keep(module: nn.Module, given: tuple[Any, ...]) -> None:
+            seen.append(given[1].softmax(given[0].attention))
+
+        head = self.head(task)
+        hook = None if head is None else head.register_forward_pre_hook(keep)
+        try:
+            yield seen
+        finally:
+            if hook is not None:
+                hook.remove()
 
     def add(self, experience: Experience) -> None:
         """Get ready for a task, once."""

@@ -21,10 +21,10 @@ def report(folder: Path, out: Path | None) -> None:
     """Write one self-contained HTML page on the results of run, ablate and sweep in FOLDER.
 
     It opens from disk and loads nothing: score matrices, forgetting and transfer, learning curves,
-    the low-data gain and the ablation beside the paper's numbers, cost, novel compositions, the
-    paper's claims, gates, the module graph, and a card of data, versions and seeds. What has no
-    results yet says which command makes them. Strategies can be hidden, tables sorted, filtered
-    and downloaded.
+    question families, the low-data gain and the ablation beside the paper's numbers, cost, novel
+    compositions, the paper's claims, gates, the module graph, and a card of data, versions and
+    seeds. What has no results yet says which command makes them. Strategies can be hidden, tables
+    sorted, filtered and downloaded.
     """
     from reports.folder import read_folder
     from reports.page import write_page

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +15,11 @@ from pmn_cl.console import console, status
 from pmn_cl.errors import UserError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from pmn_cl.mlflow_mirror.mirror import Mirrored
     from pmn_cl.results.filter import ResultFilter
+    from pmn_cl.results.result import Result
 
 
 def _result_filter() -> type[ResultFilter]:
@@ -65,6 +68,9 @@ def list_results(folder: Path, as_json: bool, only: ResultFilter) -> None:
 @click.option("--split", default="test", show_default=True, help="test or novel.")
 @click.option("--reference", help="Show differences to this strategy, paired by seed.")
 @click.option(
+    "--by", type=click.Choice(["family"]), help="Also show the last scores by question family."
+)
+@click.option(
     "--save",
     multiple=True,
     type=click.Path(path_type=Path, dir_okay=False),
@@ -72,7 +78,12 @@ def list_results(folder: Path, as_json: bool, only: ResultFilter) -> None:
 )
 @gathers(_result_filter, "only")
 def compare(
-    folder: Path, split: str, reference: str | None, save: tuple[Path, ...], only: ResultFilter
+    folder: Path,
+    split: str,
+    reference: str | None,
+    by: str | None,
+    save: tuple[Path, ...],
+    only: ResultFilter,
 ) -> None:
     """Compare the strategies in FOLDER: means over seeds with their 95% intervals.
 
@@ -103,12 +114,34 @@ def compare(
     wide.width = max(wide.width, 260) if not sys.stdout.isatty() else wide.width
     wide.print(table)
     wide.print(comparing.note(found))
+    if by is not None:
+        _print_families(results, split, wide)
     if left_out := len(every) - len(results):
         wide.print(f"{left_out} runs of sweep and ablate are not in this table")
     wide.print(f"in MLflow: pmn-bench ui {folder}", soft_wrap=True)
     for path in save:
         path.write_text(comparing.FORMATS[path.suffix[1:]](found), "utf-8")
         click.echo(f"wrote {path}")
+
+
+def _print_families(results: Sequence[Result], split: str, wide: Console) -> None:
+    """Print a table for each task that has question families."""
+    from rich.table import Table
+
+    from pmn_cl.results.families.table import family_tables
+
+    tables = family_tables(results, split)
+    if not tables:
+        wide.print(
+            "no scores by question family: the world has none, or the results are older than those"
+        )
+    for found in tables:
+        table = Table(box=None, header_style="bold", title=f"{found.task} by {found.kind}, {split}")
+        for title in ("strategy", *found.families):
+            table.add_column(title)
+        for row in found.rows():
+            table.add_row(*row)
+        wide.print(table)
 
 
 @click.command(short_help="Join folders of results into one.")

@@ -15,6 +15,7 @@ from pmn_cl.explaining.interventions import Intervention, masked, observe, proba
 from pmn_cl.explaining.records import measures
 from pmn_cl.explaining.records.faithfulness import Faithfulness, Measured, now
 from pmn_cl.progress import ProgressCallback
+from pmn_cl.tasks.attention import attention_mass, share_of
 
 _AT_ONCE = 500  # questions
 _KINDS = ("plain", *measures.GATES.values())  # of questions that attention is measured for
@@ -88,9 +89,9 @@ class _Measurement:
     def _attention(self, attention: NDArray[Any]) -> None:
         about = self.columns["about"]
         asked = about.any(1)
-        mass = measures.attention_mass(attention, about)
+        mass = attention_mass(attention, about)
         pointing = measures.points_at(attention, about)
-        share = measures.share_of(about, self.mask)
+        share = share_of(about, self.mask)
         for kind, chosen in [("", asked), *self._by_kind(asked)]:
             for name, found in ((measures.MASS, mass), (measures.POINTING, pointing)):
                 self._put(f"{name}{kind}", measures.mean(found[chosen]))
@@ -116,7 +117,7 @@ class _Measurement:
         truth += self.columns["ask_relation"][needs]
         boxes = self.columns["ask_boxes"][needs]
         right = [measures.points_at(box, boxes), relation == truth]
-        share = measures.share_of(boxes, self.mask[needs])
+        share = share_of(boxes, self.mask[needs])
         by_chance = [share, np.full(len(share), 1 / codes)]
         for name, found, guessed in zip(
             measures.ASKED,

@@ -50,13 +50,9 @@ def points_of(
     done = [event for event in events if event["event"] == "experience"]
     primary = dict(zip(result.tasks, result.metrics, strict=True))
     for event in (event for event in events[after:] if event["event"] == "epoch"):
-        for name in ("loss", "score"):  # whose steps are the training's
-            yield (
-                f"learning/{event['task']}/{name}",
-                event[name],
-                int(1000 * event["time"]),
-                event["step"],
-            )
+        at, step = int(1000 * event["time"]), event["step"]  # whose steps are the training's
+        for name, value in _learning(event):
+            yield f"learning/{event['task']}/{as_name(name)}", value, at, step
     for event in (event for event in events[after:] if event["event"] == "experience"):
         at, step = int(1000 * event["time"]), result.tasks.index(event["tasks"][-1])
         for split, tasks in event["scores"].items():
@@ -75,6 +71,13 @@ def points_of(
             for name, found in result.summary(split).items():
                 if found is not None:
                     yield f"{split}/{name}", found, at, last
+
+
+def _learning(event: Event) -> Iterator[tuple[str, float]]:
+    """Yield what a validation showed."""
+    yield from ((name, event[name]) for name in ("loss", "score"))
+    for begin, of in (("family", "families"), ("attention", "mass"), ("gate", "gates")):
+        yield from ((f"{begin} {name}", value) for name, value in event.get(of, {}).items())
 
 
 def faithfulness_of(

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from pmn_cl.errors import UserError
+from pmn_cl.modules.attention import AttentionMap
 from pmn_cl.modules.caption import PROBABILITIES
 from pmn_cl.modules.compositional import ATTEND, RESIDUAL, CompositionalModule, part_name
 from pmn_cl.modules.count import OWN_QUESTION
@@ -55,6 +56,7 @@ class AnswerModule(CompositionalModule):
         self.enter: nn.Linear | None = None  # I, where the GRU's input is not as wide as a question
         if hidden != knowledge and not plan.departures.question_as_state:
             self.enter = nn.Linear(hidden, knowledge)
+        self.looks = AttentionMap()
         self.delta = perceptron(shape.region, knowledge, knowledge)  # Δ
         widths = {k: callee.answer_width for k, callee in callees.items()}
         widths |= {RESIDUAL: knowledge, "cap": sizes.word}
@@ -118,7 +120,7 @@ class AnswerModule(CompositionalModule):
     def _region(self, V: ScratchPad, g: Importances, env: Environment) -> Tensor:
         """Return the region looked at (B, d), by the maps together."""
         m = torch.stack([g[name][:, None] * V[name] for name in _MAPS if name in V]).sum(0)
-        return env.attended(m)
+        return env.attended(self.looks(m, env))
 
     def first_relation_query(
         self, query: Tensor, env: Environment, reach_encoder: bool

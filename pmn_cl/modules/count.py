@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from pmn_cl.modules.attention import AttentionMap
 from pmn_cl.modules.compositional import ATTEND, CompositionalModule
 from pmn_cl.modules.counter import Counter
 from pmn_cl.modules.importance import Importance, Importances
@@ -34,6 +35,7 @@ class CountModule(CompositionalModule):
         self.G = Importance(plan.sizes.hidden, [self.call_list], plan.gates)
         most = plan.shape.count("counts") - 1
         self.answer_width = most + 1
+        self.looks = AttentionMap(logits=True)
         departures = plan.departures
         self.counter = Counter(most, departures.count_boxes)  # Ψ
         self.scale = self.level = None
@@ -89,7 +91,7 @@ class CountModule(CompositionalModule):
         self, states: list[Tensor], query: Tensor | SampleQuery, env: Environment
     ) -> Tensor:
         """Ψ: count what s² attends to; the scores of 0 … 12 (B, 13)."""
-        attention = states[1].masked_fill(~env.mask, -torch.inf)
+        attention = self.looks(states[1], env).masked_fill(~env.mask, -torch.inf)
         # The counter's confidence looks at all boxes: padding must be as if it were not there.
         boxes = env.boxes.masked_fill(~env.mask[:, :, None], 0)
         counted: Tensor = self.counter(boxes.transpose(1, 2), attention)

@@ -80,6 +80,21 @@ class Epoch(_Record):
     """Of the last batch."""
     score: float
     """On validation."""
+    families: dict[str, float] = Field(default_factory=dict)
+    """By question family: the same score of its questions alone."""
+    mass: dict[str, float] = Field(default_factory=dict)
+    """By question family: how much attention was on the regions that its questions are about."""
+    gates: dict[str, float] = Field(default_factory=dict)
+    """By callee: how much it counted, on average over questions."""
+
+
+class Floor(_Record):
+    """What the question families of a task come to where nothing was learned."""
+
+    scores: dict[str, dict[str, float]]
+    """By split and family: of the answer that serves the family's samples of this split best."""
+    mass: dict[str, float]
+    """By family: on validation, of an attention on all regions alike; see `Epoch`."""
 
 
 class Result(_Record):
@@ -115,6 +130,8 @@ class Result(_Record):
     """By split: for each experience all metrics of each task learned so far."""
     constant: dict[str, Row]
     """By split: what the best constant answer scores on each task."""
+    floors: dict[str, Floor] = Field(default_factory=dict)
+    """By task, where it has question families: what these come to where nothing was learned."""
     samples: dict[str, list[int]]
     """By split: the number of samples of each task."""
     validation: dict[str, float]

@@ -6,10 +6,9 @@ Importing this file is cheap: torch comes with the first run.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-
-from numpy.typing import NDArray
 
 from benchmarks.stream import Stream
 from pmn_cl.config.names import options_of, strategy_class
@@ -21,6 +20,7 @@ from pmn_cl.results.folder import LEARNED
 from pmn_cl.results.result import Result
 from pmn_cl.runs.checkpoint import Checkpoint, Checkpoints
 from pmn_cl.runs.cost import Clock
+from pmn_cl.runs.floors import constant_scores, family_floors
 from pmn_cl.runs.journal import Journal
 from pmn_cl.runs.record import result_of
 from pmn_cl.strategy.base import Experience, Strategy, TrainingProgress
@@ -210,7 +210,9 @@ def _write_epoch(journal: Journal, progress: TrainingProgress) -> None:
     """Write down how a task goes, once: an epoch that was cut off comes to the same again."""
     seen = {"task": progress.task, "step": progress.step}
     if not any(seen.items() <= event.items() for event in journal.events):
-        journal.write("epoch", **seen, loss=progress.loss, score=progress.score)
+        shown = {} if progress.seen is None else asdict(progress.seen)
+        shown = {name: values for name, values in shown.items() if values}
+        journal.write("epoch", **seen, loss=progress.loss, score=progress.score, **shown)
 
 
 def _write_experience(
@@ -247,28 +249,16 @@ def _write_experience(
 def _facts(run: RunSpec, strategy: Strategy, experiences: dict[str, Any]) -> dict[str, Any]:
     """Return what is known of a run before it learns."""
     training = experiences["train"]
-    constants = [a.task.constant(a.samples.columns, a.samples.store.names) for a in training]
+    scored = [split for split in run.splits if split in experiences]
     return {
         "key": run.key,
         "options": strategy.options.model_dump(mode="json"),
         "tasks": [experience.task.name for experience in training],
         "metrics": [experience.task.metric for experience in training],
         "samples": {split: [len(e.samples) for e in some] for split, some in experiences.items()},
-        "constant": {
-            split: [_constant(a, b) for a, b in zip(constants, experiences[split], strict=True)]
-            for split in run.splits
-            if split in experiences
-        },
+        "constant": constant_scores(experiences, scored),
+        "floors": family_floors(experiences, list(dict.fromkeys(["val", *scored]))),
         "data": training[0].samples.store.digest,
         "versions": versions(),
         "revision": code_revision(),
     }
-
-
-def _constant(answer: NDArray[Any], experience: Experience) -> float:
-    """Return what the best constant answer scores."""
-    import numpy as np
-
-    samples, task = experience.samples, experience.task
-    given = np.broadcast_to(answer, (len(samples), *answer.shape))
-    return task.score(given, samples.columns, samples.store.names)[task.metric]

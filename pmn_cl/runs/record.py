@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Sequence
 
 from pmn_cl.config.spec import RunSpec
-from pmn_cl.results.result import Result, Row
+from pmn_cl.results.result import Epoch, Result, Row
 from pmn_cl.runs.journal import Event
 
 
@@ -42,11 +42,12 @@ def result_of(run: RunSpec, events: Sequence[Event]) -> Result:
             "scores": {split: [row(event, split) for event in done] for split in splits},
             "secondary": {split: [event["scores"][split] for event in done] for split in splits},
             "constant": facts.get("constant", {}),
+            "floors": facts.get("floors", {}),
             "samples": facts.get("samples", {}),
             "validation": done[-1]["validation"] if done else {},
             "curves": {
                 task: [
-                    {name: event[name] for name in ("step", "loss", "score")}
+                    {name: event[name] for name in Epoch.model_fields if name in event}
                     for event in events
                     if event["event"] == "epoch" and event["task"] == task
                 ]

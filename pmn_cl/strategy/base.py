@@ -44,6 +44,15 @@ class StrategyOptions(BaseModel):
 
 
 @dataclass(frozen=True)
+class Observation:
+    """What a validation shows of a task's questions, beside its score; any of it may be empty."""
+
+    families: dict[str, float]  # the score, by question family
+    mass: dict[str, float]  # attention on the regions that questions are about, by family
+    gates: dict[str, float]  # how much each callee counts, on average
+
+
+@dataclass(frozen=True)
 class TrainingProgress:
     """How far the training of a task has come, at the end of an epoch or on the way."""
 
@@ -54,6 +63,7 @@ class TrainingProgress:
     score: float | None  # on validation, at the end of an epoch
     step: int  # from 1
     steps: int
+    seen: Observation | None = None  # with the score, where a strategy looks at more than that
 
 
 class State(NamedTuple):

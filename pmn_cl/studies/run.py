@@ -9,6 +9,7 @@ from pmn_cl.console import show_progress
 from pmn_cl.mlflow_mirror.mirror import Mirrored, is_local
 from pmn_cl.mlflow_mirror.views import UI, links
 from pmn_cl.progress import ProgressCallback
+from pmn_cl.results.families.at_floor import said_at_floor
 from pmn_cl.results.summary import meaning
 from pmn_cl.results.table import closing_table
 from pmn_cl.studies.conduct import (
@@ -80,7 +81,7 @@ def _conclude(outcome: Outcome, console: Console, tracking: str | None) -> None:
     """Print what came out, what it means, and where to look further."""
     say = line_printer(console)
     console.print(closing_table(outcome.results))
-    for sentence in meaning(outcome.results):
+    for sentence in (*said_at_floor(outcome.results), *meaning(outcome.results)):
         say(sentence)
     for result in outcome.results:
         if result.error is not None:

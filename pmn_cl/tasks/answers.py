@@ -37,11 +37,16 @@ class AnswerTask(Task):
     query = ("question",)
     target = ("answers", "scores", *ASKED_OF_RELATION)
     metric = "accuracy"
+    family = ("family", "families")
 
     def score(self, predictions: NDArray[Any], columns: Columns, names: Names) -> dict[str, float]:
-        """The mean score of the answers given, overall, by answer type and by hops."""
+        """The mean score of the answers given, overall, by answer type, by hops and by family."""
         earned = (columns["scores"] * (columns["answers"] == predictions[:, None])).sum(axis=1)
-        return {"accuracy": float(earned.mean()), **self.by_question(earned, columns, names)}
+        return {
+            "accuracy": float(earned.mean()),
+            **self.by_question(earned, columns, names),
+            **self.by_family(earned, columns, names),
+        }
 
     def by_question(self, values: NDArray[Any], columns: Columns, names: Names) -> dict[str, float]:
         """Return the mean of what there is one of for each question, by answer type and by hops."""

@@ -64,6 +64,7 @@ class Task(ABC):
     metric: ClassVar[str]  # the primary one among the keys of ``score``
     outputs: ClassVar[str | None] = None  # the list of a store's names that outputs are over
     form: ClassVar[str] = ""  # of its outputs, for networks with a head per task: see FORMS
+    family: ClassVar[tuple[str, str] | None] = None  # the column and the names of its families
     table: ClassVar[str] = ""  # the store's table of samples, where it is another task's
 
     @property
@@ -96,6 +97,50 @@ class Task(ABC):
     def prior(self, columns: Columns, names: Names) -> dict[str, list[tuple[str, float]]]:
         """Return for each kind of sample the answers with their shares, most common first."""
         return {}
+
+    def by_question(self, values: NDArray[Any], columns: Columns, names: Names) -> dict[str, float]:
+        """Return the mean of what there is one of for each sample, by kind of question."""
+        return {}
+
+    def families(self, columns: Columns, names: Names) -> dict[str, NDArray[np.bool_]]:
+        """Return the question families that occur, with the samples of each, if any."""
+        column, listed = self.family or ("", "")
+        if not column or column not in columns or listed not in names:
+            return {}
+        numbers = columns[column]
+        found = {name: numbers == number for number, name in enumerate(names[listed])}
+        return {name: chosen for name, chosen in found.items() if chosen.any()}
+
+    def by_family(self, values: NDArray[Any], columns: Columns, names: Names) -> dict[str, float]:
+        """Return the mean value of each family as a metric: "family exist", "relation nearest"."""
+        column, _ = self.family or ("", "")
+        families = self.families(columns, names)
+        return {f"{column} {name}": float(values[some].mean()) for name, some in families.items()}
+
+    def family_scores(self, scores: Mapping[str, float]) -> dict[str, float]:
+        """Return those of the metrics that are a family's, by its name."""
+        if self.family is None:
+            return {}
+        begin = f"{self.family[0]} "
+        return {k.removeprefix(begin): v for k, v in scores.items() if k.startswith(begin)}
+
+    def family_floors(self, columns: Columns, names: Names) -> dict[str, float]:
+        """Return what the best constant answer to each family scores on these samples.
+
+        The best on just these: yes/no is so evenly balanced that the answer which training has
+        more of is often the rarer one here, and the other one would pass for something learned.
+        """
+        floors = {}
+        for name, asked in self.families(columns, names).items():
+            some = self._of(columns, asked)
+            answer = self.constant(some, names)
+            given = np.broadcast_to(answer, (int(asked.sum()), *answer.shape))
+            floors[name] = self.score(given, some, names)[self.metric]
+        return floors
+
+    def _of(self, columns: Columns, chosen: NDArray[np.bool_]) -> Columns:
+        """Return what constants and scores take of some samples."""
+        return {name: columns[name][chosen] for name in (*self.target, *self.scored)}
 
 
 def most_common(values: NDArray[Any]) -> NDArray[np.int64]:

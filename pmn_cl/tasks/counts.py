@@ -38,17 +38,29 @@ class CountTask(Task):
     query = ("question",)
     target = ("count", *ASKED_OF_RELATION)
     metric = "accuracy"
+    family = ("family", "families")
 
     def score(self, predictions: NDArray[Any], columns: Columns, names: Names) -> dict[str, float]:
-        """Accuracy (also by kind of question), accuracy within one, and the error's size."""
+        """Accuracy (also by kind and by family), accuracy within one, and the error's size."""
         count = columns["count"]
-        by_kind = mean_by_kind(predictions == count, columns, "kind", names.get("cnt kinds"))
+        right = predictions == count
         return {
             "accuracy": metrics.accuracy(predictions, count),
             "within_one": metrics.within_one(predictions, count),
             "rmse": metrics.root_mean_square_error(predictions, count),
-            **by_kind,
+            **self.by_question(right, columns, names),
+            **self.by_family(right, columns, names),
         }
+
+    def by_question(self, values: NDArray[Any], columns: Columns, names: Names) -> dict[str, float]:
+        """Return the mean of what there is one of for each question, by kind."""
+        return mean_by_kind(values, columns, "kind", names.get("cnt kinds"))
+
+    def families(self, columns: Columns, names: Names) -> dict[str, NDArray[np.bool_]]:
+        """Leave out samples whose count is not known: they are neither scored nor common."""
+        known = columns["count"] != UNKNOWN
+        found = {name: some & known for name, some in super().families(columns, names).items()}
+        return {name: chosen for name, chosen in found.items() if chosen.any()}
 
     def loss(self, outputs: Tensor, targets: Mapping[str, Tensor]) -> Tensor:
         """Cross-entropy over counts, the mean over samples whose count is known; of none, 0."""

@@ -26,9 +26,10 @@ class RelationTask(Task):
     query = ("box", "relation", "direction")
     target = ("target", "satisfying")
     metric = "accuracy"
+    family = ("relation", "relations")
 
     def score(self, predictions: NDArray[Any], columns: Columns, names: Names) -> dict[str, float]:
-        """Accuracy: any box that fits is right, also by the direction sought.
+        """Accuracy: any box that fits is right, also by the direction sought and by relation.
 
         ``drawn_box`` counts only the box that the sample was drawn with, as where annotators
         name one; several boxes fit many queries, so even a perfect model stays below 1 there.
@@ -38,6 +39,7 @@ class RelationTask(Task):
             "accuracy": float(fits.mean()),
             "drawn_box": metrics.accuracy(predictions, columns["target"]),
             **mean_by_kind(fits, columns, "direction", names.get("directions")),
+            **self.by_family(fits, columns, names),
         }
 
     def loss(self, outputs: Tensor, targets: Mapping[str, Tensor]) -> Tensor:

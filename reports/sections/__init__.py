@@ -14,6 +14,7 @@ from reports.sections.claims import claims
 from reports.sections.cost import cost
 from reports.sections.curves import curves
 from reports.sections.faithfulness import faithfulness
+from reports.sections.families import families
 from reports.sections.forgetting import forgetting
 from reports.sections.gates import gates
 from reports.sections.graph import graph
@@ -28,6 +29,7 @@ SECTIONS: tuple[Callable[[Gathered], Section], ...] = (
     matrices,
     forgetting,
     curves,
+    families,
     low_data,
     ladder,
     cost,

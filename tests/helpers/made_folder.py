@@ -25,6 +25,8 @@ NASTY = {
 }
 SWEPT = {"variant": "low-data", "study": "sweep"}
 _GATES = {"Ω": 0.6, "rel": 0.4, "cnt": 0.1}
+FAMILIES = {"exist": 0.0, "same": 0.1}  # of vqa's questions, and how much less they score
+_FLOOR = {"scores": {split: dict.fromkeys(FAMILIES, 0.4) for split in ("val", "test", "novel")}}
 
 
 def made(strategy: str, seed: int, level: float, lost: float = 0.0, **changes: Any) -> Result:
@@ -42,9 +44,19 @@ def made(strategy: str, seed: int, level: float, lost: float = 0.0, **changes: A
     gates = {f"gate {callee}": gate for callee, gate in _GATES.items()}
     gates |= {f"gate {callee}, yes/no": gate / 2 for callee, gate in _GATES.items()}
     seen = {task: {"accuracy": level, "yes/no": level} for task in tasks}
-    seen["vqa"] = {**seen.get("vqa", {}), **(gates if strategy == "pmn" else {})}
+    by_family = {f"family {name}": level - less for name, less in FAMILIES.items()}
+    seen["vqa"] = {**seen.get("vqa", {}), **by_family, **(gates if strategy == "pmn" else {})}
     secondary = {split: [{}] * (count - 1) + [seen] for split in ("test", "novel")}
     epochs = [{"step": 10 * n, "loss": 1.0, "score": level * n / 3 + seed / 100} for n in (1, 2, 3)]
+    families = [
+        {
+            **epoch,
+            "families": {name: epoch["score"] - less for name, less in FAMILIES.items()},
+            "mass": {name: 0.3 - less for name, less in FAMILIES.items()},
+            "gates": _GATES if strategy == "pmn" else {},
+        }
+        for epoch in epochs
+    ]
     variant = changes.get("variant", "")
     given = {
         "key": f"{strategy}-{variant}-{changes.get('fraction', 100)}-{seed}",
@@ -52,7 +64,8 @@ def made(strategy: str, seed: int, level: float, lost: float = 0.0, **changes: A
         "scores": {"test": matrix, "novel": novel},
         "constant": {"test": [0.1] * count, "novel": [0.05] * count},
         "secondary": secondary,
-        "curves": dict.fromkeys(tasks, epochs),
+        "curves": {task: families if task == "vqa" else epochs for task in tasks},
+        "floors": {"vqa": {**_FLOOR, "mass": dict.fromkeys(FAMILIES, 0.25)}},
         "samples": {"train": [100] * count, "test": [50] * count},
         "world": {"name": "digits", "options": {"seed": 0}},
         "calls": {task: CALLS.get(task, []) for task in tasks},

@@ -16,6 +16,7 @@ from reports.sections.claims import claims
 from reports.sections.cost import cost
 from reports.sections.curves import curves
 from reports.sections.faithfulness import faithfulness
+from reports.sections.families import families
 from reports.sections.forgetting import forgetting
 from reports.sections.gates import gates
 from reports.sections.graph import call_lists, graph
@@ -97,6 +98,44 @@ def test_curves_are_means_over_seeds_with_their_interval() -> None:
     # 0.6 · 2/3 + 0.00, 0.01, 0.02
     assert row(figure.data, "obj", "pmn", "20") == ["0.410", "0.385", "0.435"]
     assert all(row.cells[1] != "hard_sharing_joint" for row in figure.data.rows)
+
+
+def test_scores_by_family_stand_on_their_floor() -> None:
+    section = families(EVERYTHING)
+    [table] = [block for block in section.blocks if isinstance(block, Table)]
+    assert table.columns == ["strategy", "exist", "same"]
+    assert [line.strategy for line in table.rows] == [None, 0, 1, 2, 3]
+    assert row(table, "floor: best constant for each") == ["0.400", "0.400"]
+    assert row(table, "pmn") == ["0.600 ± 0.000", "0.500 ± 0.000"]
+    # Of independent, 0.4 · n / 3 + seed / 100 with n = 3: at most 0.42, and 0.1 less for "same".
+    text = said(section.blocks)
+    assert "independent, seed 2: vqa family 'exist' is at its floor (0.42; constant 0.40)" in text
+    assert "attention on what it asks about 0.20, uniform 0.25" in text  # of "same"
+    assert "pmn, seed" not in text
+
+
+def test_families_attention_and_gates_while_learning_are_means_over_seeds() -> None:
+    [figure] = figures(families(EVERYTHING))
+    shown = [panel.title.partition(": ") for panel in figure.panels]
+    assert [(name, what) for name, _, what in shown] == [
+        *(("pmn", "score"), ("pmn", "attention"), ("pmn", "gates")),
+        *(("hard_sharing", "score"), ("hard_sharing", "attention")),
+        *(("independent", "score"), ("independent", "attention")),
+    ]
+    assert [panel.strategy for panel in figure.panels] == [0, 0, 0, 1, 1, 2, 2]
+    # 0.6 · 2/3 + 0.00, 0.01, 0.02, less 0.1
+    assert row(figure.data, "pmn", "score", "same", "20") == ["0.310"]
+    assert row(figure.data, "pmn", "gates", "rel", "30") == ["0.400"]
+    score = figure.panels[0]
+    assert score.body.count("<rect") == 2 * 4  # two families; the floor, and three validations
+    assert score.body.count('class="h0"') == 2 + 2 * 2  # floors; 0.21, 0.41, 0.11, 0.31
+    assert score.body.count('class="h3"') == 1  # (0.61 - 0.4) / 0.6
+    assert score.body.count('class="h1"') == 1  # (0.51 - 0.4) / 0.6
+
+
+def test_older_results_have_no_families() -> None:
+    [missing] = families(Gathered(HERE, [made("pmn", 0, 0.5, secondary={})])).blocks
+    assert isinstance(missing, Missing) and "older" in missing.text
 
 
 def test_long_curves_keep_their_last_point() -> None:
@@ -283,6 +322,7 @@ def test_how_to_reproduce_it() -> None:
         (matrices, "run"),
         (forgetting, "run"),
         (curves, "run"),
+        (families, "run"),
         (low_data, "sweep"),
         (ladder, "ablate"),
         (cost, "run"),

@@ -160,8 +160,23 @@ def test_gates_are_told_over_all_and_by_question(
         for number, kind in enumerate(("yes/no", "number", "other")):
             mean = float(gate[kinds == number].mean())
             assert found[f"gate {callee}, {kind}"] == pytest.approx(mean, abs=1e-5)
+
+
+def test_m_cnt_has_gates_where_it_may_ask_m_rel(learned: Learned, experiences: Experiences) -> None:
+    experience, network = experiences["test"]["cnt"], learned.strategy.network
+    found = learned.strategy.score(experience)
+    x, _ = experience.batches[np.arange(len(experience.batches))]
+    with torch.no_grad():
+        network.eval()(x, "cnt", trace=(trace := Trace()))
+    [asked] = trace.of("cnt", "rel")
+    assert asked.gate is not None
+    assert found["gate rel"] == pytest.approx(float(asked.gate.mean()), abs=1e-5)
+    assert found["gate Ω"] + found["gate rel"] == pytest.approx(1, abs=1e-5)
+    related = torch.as_tensor(experience.samples.columns["kind"]) == 1
+    mean = float(asked.gate[related].mean())
+    assert found["gate rel, relational"] == pytest.approx(mean, abs=1e-5)
     assert not any(
-        name.startswith("gate") for name in learned.strategy.score(experiences["test"]["cnt"])
+        name.startswith("gate") for name in learned.strategy.score(experiences["test"]["rel"])
     )
 
 

@@ -56,21 +56,10 @@ def mean(values: NDArray[Any]) -> float | None:
     return float(np.mean(values)) if len(values) else None
 
 
-def attention_mass(attention: Floats, about: Marks) -> Floats:
-    """Return how much of the attention (n, N) is on the regions meant, for each question."""
-    found: Floats = (attention * about).sum(1) / attention.sum(1)
-    return found
-
-
 def points_at(attention: Floats, about: Marks) -> Marks:
     """Return whether the most attended region is one of those meant."""
     found: Marks = np.take_along_axis(about, attention.argmax(1)[:, None], axis=1)[:, 0]
     return found
-
-
-def share_of(about: Marks, mask: Marks) -> Floats:
-    """Return what looking anywhere would come to: the share of the regions meant."""
-    return np.asarray((about & mask).sum(1) / mask.sum(1))
 
 
 def at_widest(values: NDArray[Any], gate: Floats) -> NDArray[Any]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from operator import attrgetter
 
 from torch import Tensor, nn
 
 from pmn_cl.errors import UserError
+from pmn_cl.modules.attention import AttentionMap, maps_seen
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.runtime.memory import Memory
 from pmn_cl.modules.runtime.trace import Trace
@@ -69,6 +71,14 @@ class ModuleNetwork(nn.Module):
         """
         module, env = self[task], self.environment(x, task, teacher=teacher, trace=trace)
         return module.outputs(module(module.own_query(env), env), env)
+
+    def attention_seen(self, task: str) -> AbstractContextManager[list[Tensor]]:
+        """Give where a task's module looks (B, N) meanwhile, step by step; M_cnt at what it counts.
+
+        Nothing of modules that do not say so.
+        """
+        looks = getattr(self[task], "looks", None)
+        return maps_seen(looks) if isinstance(looks, AttentionMap) else nullcontext([])
 
     def environment(
         self,

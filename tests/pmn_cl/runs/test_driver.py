@@ -89,6 +89,31 @@ def test_every_run_leaves_a_whole_record(
         assert steps == sorted(set(steps)) and max(e.score for e in curve) == pmn.validation[task]
 
 
+def test_question_families_are_in_journal_and_record(
+    undisturbed: tuple[Path, list[Result]],
+) -> None:
+    out, results = undisturbed
+    families = {"count", "count_related"}
+    for result in (r for r in results if r.strategy != "constant"):
+        written = [e for e in read_journal(out / result.key / JOURNAL) if e["event"] == "epoch"]
+        shown = [event for event in written if event["task"] == "cnt"]
+        assert shown and len(shown) == len(result.curves["cnt"])
+        for event, epoch in zip(shown, result.curves["cnt"], strict=True):
+            assert event["families"].keys() == event["mass"].keys() == families
+            assert (event["families"], event["mass"]) == (epoch.families, epoch.mass)
+            assert all(
+                0 <= value <= 1 for value in (*epoch.families.values(), *epoch.mass.values())
+            )
+        assert all("families" not in event for event in written if event["task"] == "obj")
+        assert list(result.floors) == ["cnt"]
+        floor = result.floors["cnt"]
+        assert floor.scores.keys() == {"val", "test", "novel"} and floor.mass.keys() == families
+        # One answer for all questions is never better than one for each family.
+        assert 0 < result.constant["test"][2] < max(floor.scores["test"].values())
+        last = result.secondary["test"][-1]["cnt"]
+        assert {f"family {name}" for name in families} <= last.keys()
+
+
 def test_what_was_learned_is_kept(
     runs: list[RunSpec], cache: Path, undisturbed: tuple[Path, list[Result]]
 ) -> None:

@@ -89,6 +89,81 @@ def test_answer_scores_are_the_soft_scores_of_the_answers_given() -> None:
     assert scores == pytest.approx({"accuracy": 1.3 / 3, **by_type, **by_hops})
 
 
+FAMILIES = {"families": ["exist", "count", "same"]}
+
+
+def test_scores_by_family_have_names_of_their_own() -> None:
+    answers = {
+        "answers": np.array([[4], [4], [2], [1]]),
+        "scores": np.ones((4, 1)),
+        "family": np.array([0, 0, 1, 0]),
+    }
+    scores = AnswerTask().score(np.array([4, 5, 2, 7]), answers, FAMILIES)
+    assert scores == pytest.approx({"accuracy": 0.5, "family exist": 1 / 3, "family count": 1.0})
+    assert AnswerTask().family_scores(scores) == pytest.approx({"exist": 1 / 3, "count": 1.0})
+
+    counts = {"count": np.array([0, 3, 5]), "family": np.array([1, 1, 2])}
+    found = CountTask().score(np.array([0, 2, 5]), counts, FAMILIES)
+    assert (found["family count"], found["family same"]) == (0.5, 1.0)
+
+    related = {
+        "target": np.array([0, 1]),
+        "satisfying": np.array([[True, False], [False, True]]),
+        "relation": np.array([1, 0]),
+    }
+    names = {"relations": ["left of", "nearest", "above"]}
+    found = RelationTask().score(np.array([0, 0]), related, names)
+    assert (found["relation left of"], found["relation nearest"]) == (0.0, 1.0)
+    assert "relation above" not in found  # nothing asked
+    assert RelationTask().family_scores(found) == {"left of": 0.0, "nearest": 1.0}
+
+
+def test_worlds_without_families_have_no_such_scores() -> None:
+    columns = {"answers": np.array([[1]]), "scores": np.ones((1, 1))}
+    assert AnswerTask().score(np.array([1]), columns, {}) == {"accuracy": 1.0}
+    assert AnswerTask().score(np.array([1]), columns, FAMILIES) == {"accuracy": 1.0}
+    assert ObjectTask().family_scores({"top1": 0.5}) == {}
+    assert AnswerTask().family_floors(columns, FAMILIES) == {}
+
+
+def answered(family: list[int], answer: list[int]) -> dict[str, np.ndarray]:
+    """Questions of these families, each with one right answer."""
+    columns = {"family": np.array(family), "answers": np.array(answer)[:, None]}
+    columns["scores"] = np.ones((len(family), 1))
+    return {**columns, **dict.fromkeys(AnswerTask.target[2:], np.zeros(len(family)))}
+
+
+def test_the_floor_of_a_family_is_its_own_best_constant() -> None:
+    columns = answered([0, 0, 0, 0, 1, 1], [7, 8, 8, 8, 3, 2])
+    # exist: 8, right in 3 of 4; count: either, right in 1 of 2; nobody asks "same".
+    assert AnswerTask().family_floors(columns, FAMILIES) == {"exist": 0.75, "count": 0.5}
+
+
+def test_counts_that_are_not_known_are_no_part_of_a_family() -> None:
+    columns = {"count": np.array([-1, -1, 4, -1]), "family": np.array([1, 1, 1, 2])}
+    columns |= dict.fromkeys(CountTask.target[1:], np.zeros(4))
+    families = CountTask().families(columns, FAMILIES)
+    assert {name: some.tolist() for name, some in families.items()} == {
+        "count": [False, False, True, False]
+    }
+    assert CountTask().family_floors(columns, FAMILIES) == {"count": 1.0}
+
+
+def test_no_constant_serves_a_family_better_and_yes_no_is_half(digits: Store) -> None:
+    task = AnswerTask()
+    columns = Samples.whole(digits, "train", task).columns
+    floors = task.family_floors(columns, digits.names)
+    assert set(floors) == set(digits.names["families"])
+    for name in ("exist", "verify", "same", "more", "exist_related"):
+        assert floors[name] == pytest.approx(0.5, abs=0.1)  # of some 180 questions
+    right, family = columns["answers"][:, 0], columns["family"]
+    for number, name in enumerate(digits.names["families"]):
+        shares = [
+            np.mean(right[family == number] == a) for a in range(len(digits.names["answers"]))
+        ]
+        assert floors[name] == pytest.approx(max(shares))
+
+
 def test_samples_without_kinds_are_scored_as_one() -> None:
     columns = {"count": np.array([1, 2]), "scene": np.array([0, 1])}
     scores = CountTask().score(np.array([1, 1]), columns, {})

@@ -1,0 +1,1 @@
+"""Scores by question family: side by side, and which families were not learned."""

@@ -1,0 +1,26 @@
+"""What MLflow gets to see of a validation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from made_results import result
+
+from pmn_cl.mlflow_mirror.points import points_of
+
+
+def test_a_validation_is_points_by_step_with_families_attention_and_gates() -> None:
+    event: dict[str, Any] = {"event": "epoch", "time": 2.5, "task": "b", "step": 40}
+    event |= {"loss": 1.25, "score": 0.5, "gates": {"Ω": 0.75}}
+    event |= {"families": {"same": 0.5}, "mass": {"same": 0.125}}
+    older = {"event": "epoch", "time": 1.0, "task": "a", "step": 9, "loss": 2.0, "score": 0.25}
+    found = list(points_of(result("pmn", 0, [], status="running"), [older, event]))
+    assert found == [
+        ("learning/a/loss", 2.0, 1000, 9),
+        ("learning/a/score", 0.25, 1000, 9),
+        ("learning/b/loss", 1.25, 2500, 40),
+        ("learning/b/score", 0.5, 2500, 40),
+        ("learning/b/family same", 0.5, 2500, 40),
+        ("learning/b/attention same", 0.125, 2500, 40),
+        ("learning/b/gate Ω", 0.75, 2500, 40),
+    ]
