@@ -13,6 +13,7 @@ from tensordict import LazyStackedTensorDict
 
 from benchmarks.stream import Stream, StreamTask
 from pmn_cl.data.loader import Batches, Scenes
+from pmn_cl.data.world import World
 from pmn_cl.strategy.avalanche import import_avalanche
 
 import_avalanche()
@@ -26,8 +27,11 @@ from avalanche.benchmarks.utils.flat_data import ConstantSequence  # noqa: E402
 class AvalancheExperience(DatasetExperience[Any]):  # type: ignore[misc]  # Avalanche has no types
     """An Avalanche experience that knows its task; the task label is its place in the stream."""
 
-    def __init__(self, experience: StreamTask, split: str, label: int, scenes: Scenes) -> None:
+    def __init__(
+        self, experience: StreamTask, world: World, split: str, label: int, scenes: Scenes
+    ) -> None:
         self.task = experience.task
+        self.world = world
         self.calls = experience.calls
         self.samples = experience.splits[split]
         self.batches = Batches(self.samples, scenes, label)
@@ -65,6 +69,8 @@ def make_benchmark(stream: Stream, *, in_memory: bool | None = None) -> CLScenar
         present = [(i, e) for i, e in enumerate(stream.tasks) if split in e.splits]
         if present:
             scenes = Scenes(stream.store, split, in_memory=in_memory)
-            experiences = [AvalancheExperience(e, split, label, scenes) for label, e in present]
+            experiences = [
+                AvalancheExperience(e, stream.world, split, label, scenes) for label, e in present
+            ]
             streams.append(EagerCLStream(split, experiences))
     return CLScenario(streams)

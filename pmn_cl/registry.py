@@ -28,6 +28,7 @@ WORLDS = {
 }
 STRATEGIES = {
     "constant": "baselines.constant:Constant",
+    "executor": "strategies.executor:Executor",
     "pmn": "strategies.pmn:Progressive",
     "independent": "strategies.independent:Independent",
     "parameter_matched": "strategies.independent:ParameterMatched",
@@ -50,6 +51,7 @@ STRATEGIES = {
 # Beside the names, since importing some strategies takes seconds.
 STRATEGY_SUMMARIES = {
     "constant": "the best constant answer of each task: the floor of every comparison",
+    "executor": "programs executed on what a wide probe sees: the ceiling of every comparison",
     "pmn": "Progressive Module Networks: new modules ask the frozen ones of simpler tasks",
     "independent": "PMN's base modules, each from scratch: the reference for transfer",
     "parameter_matched": "the same, M_vqa0 widened to PMN's number of parameters",
@@ -71,6 +73,7 @@ STRATEGY_SUMMARIES = {
 }
 STRATEGY_OPTIONS = {
     "constant": "pmn_cl.strategy.base:StrategyOptions",
+    "executor": "strategies.options:ExecutorOptions",
     "pmn": "strategies.options:PmnOptions",
     "independent": "strategies.options:PmnOptions",
     "parameter_matched": "strategies.options:PmnOptions",

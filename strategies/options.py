@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from pmn_cl.data.world import World
+from pmn_cl.errors import UserError
 from pmn_cl.modules.sizes import Departures, Gates, Sizes
-from pmn_cl.strategy.training import NetworkOptions
+from pmn_cl.strategy.training import NetworkOptions, TrainingSettings
 
 
 class SizeChanges(BaseModel):
@@ -71,3 +74,52 @@ class PmnOptions(NetworkOptions):
                     "one of them out"
                 )
         return self
+
+
+class ExecutorOptions(PmnOptions):
+    """What a stream's YAML may say about the executor; with `probe: modules`, also PMN's."""
+
+    # Who says what regions show: `wide` a probe that is wider than any module and has settings of
+    # its own, for a ceiling; `modules` M_obj and M_att, built and trained as PMN's.
+    probe: Literal["wide", "modules"] = "wide"
+    # Whose answers are taken where the program asks for a relation, or for a count: a diagnosis.
+    ask: list[Literal["rel", "cnt"]] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _of_the_probe(self) -> ExecutorOptions:
+        if self.probe == "modules":
+            return self
+        if self.ask:
+            raise ValueError(
+                f"`ask: {self.ask}` takes the answers of modules: add `probe: modules`, or leave "
+                "`ask` out"
+            )
+        others = sorted(self.model_fields_set - {"probe", "ask"})
+        if others:
+            raise ValueError(
+                f"`{others[0]}` is an option of modules, which the wide probe has none of: add "
+                f"`probe: modules`, or leave `{others[0]}` out"
+            )
+        return self
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Return the tasks that are learned; of the others, programs are executed."""
+        below = {"rel": ("rel",), "cnt": ("rel", "cnt")}  # M_cnt calls M_rel
+        asked = [name for task in self.ask for name in below[task]]
+        return tuple(dict.fromkeys(("obj", "att", *asked)))
+
+    def settings(self) -> dict[str, TrainingSettings]:
+        """Return those of the tasks that modules are trained for."""
+        trained = self.learned if self.probe == "modules" else ()
+        return {task: own for task, own in super().settings().items() if task in trained}
+
+    def check_stream(self, world: type[World], tasks: Sequence[str]) -> None:
+        """Refuse a world without programs, and a stream without what is looked at or asked."""
+        world.executor()
+        for task in ("obj", "att", *self.ask):
+            if task not in tasks:
+                raise UserError(
+                    f"the executor learns {task!r} to answer other tasks by, but the stream has "
+                    f"only {', '.join(tasks)}; add {task!r} to its tasks"
+                )

@@ -17,6 +17,7 @@ from pmn_cl.config.spec import StrategySpec
 from pmn_cl.config.yaml_source import Loc, Problem, shorten
 from pmn_cl.data.world import World
 from pmn_cl.errors import UserError, did_you_mean
+from pmn_cl.strategy.base import StrategyOptions
 from pmn_cl.tasks.base import Task
 
 _LARGEST_SEED = 2**32 - 1  # what every random generator takes
@@ -25,11 +26,11 @@ _MATCHED = "matched-"
 
 def check_names(data: dict[str, Any]) -> list[Problem]:
     """Check names, call lists, order and options."""
-    world = data.get("world")
+    world, tasks = data.get("world"), data.get("tasks")
     return [
         *_check_world(world),
-        *_check_tasks(data.get("tasks"), world),
-        *_check_strategies(data.get("strategies")),
+        *_check_tasks(tasks, world),
+        *_check_strategies(data.get("strategies"), world, tasks),
         *_check_seeds(data.get("seeds")),
     ]
 
@@ -121,14 +122,14 @@ def _check_calls(
     return [*problems, *_check_once(calls, where)]
 
 
-def _check_strategies(strategies: Any) -> list[Problem]:
+def _check_strategies(strategies: Any, world: Any, tasks: Any) -> list[Problem]:
     problems: list[Problem] = []
     named = []
     for number, given in enumerate(strategies if isinstance(strategies, list) else []):
         if not isinstance(given, dict):
             continue
         where: Loc = ("strategies", number)
-        problems += _check_strategy(given, where)
+        problems += _check_strategy(given, where) or _check_stream(given, world, tasks, where)
         named.append((given.get("name"), given.get("variant") or ""))
         if named[-1] in named[:-1]:
             again = f"{shorten(repr(named[-1][0]))} is given twice"
@@ -151,6 +152,23 @@ def _check_strategy(given: dict[str, Any], where: Loc) -> list[Problem]:
     except ValidationError as error:
         problems += problems_of(error, options, where, also=[*StrategySpec.model_fields])
     return [*problems, *_check_matched(given, where)]
+
+
+def _check_stream(given: dict[str, Any], world: Any, tasks: Any, where: Loc) -> list[Problem]:
+    """Ask a strategy, whose options are right, whether it can go through the stream."""
+    try:
+        kind = registry.find(world["name"], registry.WORLDS, "world", World)
+        named = [registry.find(t["task"], registry.TASKS, "task", Task).name for t in tasks]
+        options = strategy_options(given["name"]).model_validate(given["options"])
+    except (UserError, LookupError, TypeError, AttributeError):
+        return []  # which has been said
+    if not isinstance(options, StrategyOptions):
+        return []
+    try:
+        options.check_stream(kind, named)
+    except UserError as error:
+        return [Problem((*where, "name"), str(error))]
+    return []
 
 
 def _check_matched(given: dict[str, Any], where: Loc) -> list[Problem]:

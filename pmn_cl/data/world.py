@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+from pmn_cl.data.programs import ProgramExecutor
 from pmn_cl.data.store import FORMAT_VERSION, Store, StoreWriter, build_store
 from pmn_cl.errors import UserError
 from pmn_cl.progress import ProgressCallback
@@ -83,6 +84,14 @@ class World(ABC):
         "relational", "counting" and "caption" ones are those that M_rel, M_cnt and M_cap are for.
         """
         return {}
+
+    @classmethod
+    def executor(cls) -> ProgramExecutor:
+        """Return what executes the programs of its questions, where it has them."""
+        raise UserError(
+            f"the world {cls.name!r} has no programs that say what its questions ask; execute "
+            "them on one that has, such as digits"
+        )
 
     def relation_phrases(self) -> dict[str, str]:
         """Return phrases for relations ("left of"), where their names are none themselves."""

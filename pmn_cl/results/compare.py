@@ -1,7 +1,8 @@
 """Strategies side by side, from results alone: means over seeds, intervals, paired differences.
 
 Raw averages mix units (accuracy, mAP, CIDEr-D). Where a stream has joint training, the normalised
-average does not: 0 is the constant answer, 1 what joint training reaches. No torch here.
+average does not: 0 is the constant answer, 1 what joint training reaches. The floor stands first
+and the ceiling last; neither is tested against others. No torch here.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from dataclasses import dataclass
 
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.results import scores
-from pmn_cl.results.result import Result
+from pmn_cl.results.result import Bound, Result, floor_to_ceiling, with_bound
 from pmn_cl.results.statistics import Interval, Paired, as_plus_minus, holm, interval, paired
 
 JOINT, SCRATCH = "hard_sharing_joint", "independent"
+CEILING_MEANS = (
+    "the ceiling executes the questions' programs, which no learner gets, on what a wide probe sees"
+)
 _SINGLE = "one seed: no interval"
 
 
@@ -33,6 +37,7 @@ class StrategyRow:
     below_constant: list[str]  # tasks that were not above it right after they were learned
     against: Paired | None  # the reference's average
     p: float | None  # of that, corrected over the table
+    bound: Bound | None = None
 
 
 @dataclass(frozen=True)
@@ -54,8 +59,8 @@ def of_streams(results: Sequence[Result]) -> list[Result]:
 def compare(
     results: Sequence[Result], *, split: str = "test", reference: str | None = None
 ) -> Comparison:
-    """Return the strategies of completed runs, in the order in which they first come."""
-    done = [result for result in results if result.status == "completed"]
+    """Return the strategies of completed runs: floor, others as they first come, ceiling."""
+    done = floor_to_ceiling(result for result in results if result.status == "completed")
     if not done:
         raise UserError("no run is completed: nothing to compare")
     if any(r.tasks != done[0].tasks or r.data != done[0].data for r in done):
@@ -76,7 +81,9 @@ def compare(
         raise UserError(f"no runs of {reference!r}, only {known}{did_you_mean(reference, groups)}")
     theirs = _averages(groups[reference], split) if reference is not None else {}
     pairs = {
-        name: paired(_averages(some, split), theirs) if name != reference else None
+        name: paired(_averages(some, split), theirs)
+        if name != reference and some[0].competes
+        else None
         for name, some in groups.items()
     }
     known_p = [pair.p if pair is not None else None for pair in pairs.values()]
@@ -133,6 +140,7 @@ def _line(
         _not_above_constant(some, split),
         against,
         p,
+        first.bound,
     )
 
 
@@ -142,7 +150,7 @@ def _diagonal(result: Result, split: str) -> list[float | None]:
 
 def _not_above_constant(some: Sequence[Result], split: str) -> list[str]:
     """Return the tasks whose mean right after learning is not above the constant answer."""
-    if some[0].strategy == "constant":
+    if some[0].bound == "floor":
         return []
     found = []
     for j, task in enumerate(some[0].tasks):
@@ -176,7 +184,7 @@ def columns(comparison: Comparison) -> list[str]:
 
 def rows(comparison: Comparison) -> list[list[str]]:
     """Return the table: the constant answer first, then a row for each strategy."""
-    floor = ["constant answer", "", *(_number(v) for v in comparison.constant)]
+    floor = [with_bound("constant answer", "floor"), "", *(_number(v) for v in comparison.constant)]
     floor += [""] * (len(columns(comparison)) - len(floor))
     return [floor, *(_row(comparison, line) for line in comparison.lines)]
 
@@ -187,7 +195,7 @@ def _row(comparison: Comparison, line: StrategyRow) -> list[str]:
         pair = line.against
         against = ["" if pair is None else as_plus_minus(pair.difference, "+.3f"), _number(line.p)]
     return [
-        line.name,
+        with_bound(line.name, line.bound),
         str(len(line.seeds)),
         *(as_plus_minus(found) for found in line.tasks.values()),
         *(as_plus_minus(line.measures[measure]) for measure in _MEASURES),
@@ -212,6 +220,8 @@ def note(comparison: Comparison) -> str:
             f"; differences of the average to {comparison.reference!r} are paired by seed, their "
             "p-values corrected by Holm's method over this table"
         )
+    if any(line.bound == "ceiling" for line in comparison.lines):
+        said += f"; {CEILING_MEANS}"
     return said
 
 

@@ -29,6 +29,8 @@ _VERSION_1 = b'"version": 1,'
 _MAKE_AGAIN = "move it away, and `pmn-bench run` makes it again"
 
 Row = list[float | None]
+Bound = Literal["floor", "ceiling"]
+FLOOR, CEILING = "constant", "executor"  # strategies that show what lies between
 
 
 class _Record(BaseModel):
@@ -170,6 +172,19 @@ class Result(_Record):
         return self.run.strategy.name
 
     @property
+    def competes(self) -> bool:
+        """Return whether it is a way to learn the stream, and not there to compare with."""
+        return self.strategy not in (FLOOR, CEILING)
+
+    @property
+    def bound(self) -> Bound | None:
+        """Return which end of what can be reached it shows: programs on modules show none."""
+        if self.strategy == FLOOR:
+            return "floor"
+        wide = self.options.get("probe", "wide") == "wide"
+        return "ceiling" if self.strategy == CEILING and wide else None
+
+    @property
     def variant(self) -> str:
         """Return the label of its settings."""
         return self.run.strategy.variant
@@ -243,6 +258,17 @@ class Result(_Record):
             "bwt": scores.backward_transfer(matrix),
             "fwt": scores.forward_transfer(matrix, constant),
         }
+
+
+def floor_to_ceiling(results: Iterable[Result]) -> list[Result]:
+    """Return the floor first and the ceiling last, the others in their order between them."""
+    places = {"floor": 0, None: 1, "ceiling": 3}
+    return sorted(results, key=lambda r: places[r.bound] + (r.bound is None and not r.competes))
+
+
+def with_bound(name: str, bound: Bound | None) -> str:
+    """Return a name as tables show it: what is a floor or a ceiling is said to be one."""
+    return f"{name} ({bound})" if bound else name
 
 
 def finals(

@@ -18,20 +18,20 @@ _MATCHED = "parameter_matched"
 def meaning(results: Sequence[Result]) -> Iterator[str]:
     """Yield what can be said of completed runs: of the last task, of the others, of chance."""
     known = [result for result in results if result.status == "completed" and result.scores]
-    done = [result for result in known if result.strategy != "constant"]
+    done = [result for result in known if result.competes]
     by_name: dict[str, list[Result]] = {}
     for result in done:
         by_name.setdefault(result.name, []).append(result)
     if len(by_name) > 1 and len({tuple(result.tasks) for result in done}) == 1:
-        yield _last_task(by_name)
+        yield _last_task(by_name, [result for result in known if result.bound == "ceiling"])
         forgotten = _forgetting(by_name)
         if forgotten:
             yield forgotten
         yield _chance(by_name)
 
 
-def _last_task(by_name: dict[str, list[Result]]) -> str:
-    """Say who is best at the last task, and what the others below it are worth."""
+def _last_task(by_name: dict[str, list[Result]], ceiling: Sequence[Result]) -> str:
+    """Say who is best at the last task, and what the others, floor and ceiling are worth."""
     task = next(iter(by_name.values()))[0].tasks[-1]
     found = {name: mean(finals(some).values()) for name, some in by_name.items() if finals(some)}
     best = max(found, key=lambda name: found[name])
@@ -42,7 +42,9 @@ def _last_task(by_name: dict[str, list[Result]]) -> str:
         if name in found and name != best:
             said += f", {words} {found[name]:.3f}"
     constant = next(iter(by_name.values()))[0].constant["test"][-1]
-    return said + (f", the best constant answer {constant:.3f}." if constant is not None else ".")
+    said += f", the best constant answer {constant:.3f}" if constant is not None else ""
+    most = finals(ceiling, task=task)
+    return said + (f", programs on a wide probe {mean(most.values()):.3f}." if most else ".")
 
 
 def _forgetting(by_name: dict[str, list[Result]]) -> str:

@@ -140,9 +140,10 @@ def carry_out(
             seen = set()
         scores = {
             split: {
-                experience.task.name: _score(strategy, experience, keeper)
+                experience.task.name: found
                 for experience in experiences[split]
                 if experience.task.name in seen
+                if (found := _score(strategy, experience, keeper))
             }
             for split in run.splits
             if split in experiences

@@ -14,6 +14,7 @@ from benchmarks.stream import Stream
 from pmn_cl.config.names import make_world, options_of, task_class
 from pmn_cl.config.spec import RunSpec
 from pmn_cl.data.samples import Samples
+from pmn_cl.data.world import World
 from pmn_cl.errors import UserError
 from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.folder import LEARNED, RESULT
@@ -64,6 +65,7 @@ class PlainExperience:
 
     task: Task
     calls: tuple[str, ...]
+    world: World
     samples: Samples
     scenes: Scenes
     task_label: int
@@ -134,11 +136,13 @@ class LearnedRun:
         """Return a task of the stream with the samples of a split."""
         label = self.tasks.index(task)
         of = self.stream.tasks[label]
-        return PlainExperience(of.task, of.calls, of.splits[split], self.scenes(split), label)
+        samples, scenes = of.splits[split], self.scenes(split)
+        return PlainExperience(of.task, of.calls, self.stream.world, samples, scenes, label)
 
     def predict(self, task: Task, samples: Samples, scenes: Scenes) -> NDArray[Any]:
         """Return the predictions for some samples of a task that is like one it has learned."""
         label = self.tasks.index(task.name)
         calls = self.stream.tasks[label].calls
-        experience: Any = PlainExperience(task, calls, samples, scenes, label)
+        world = self.stream.world
+        experience: Any = PlainExperience(task, calls, world, samples, scenes, label)
         return self.strategy.predict(experience)

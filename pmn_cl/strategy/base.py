@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from pmn_cl.data.samples import Samples
+from pmn_cl.data.world import World
 from pmn_cl.tasks.base import Task
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Experience(Protocol):
 
     task: Task
     calls: tuple[str, ...]  # what a module for it may call
+    world: World  # that its samples are of
     samples: Samples
     batches: Batches
 
@@ -41,6 +43,9 @@ class StrategyOptions(BaseModel):
     """What a stream's YAML may say about a strategy; subclass it to add fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    def check_stream(self, world: type[World], tasks: Sequence[str]) -> None:
+        """Refuse a stream that the strategy cannot go through, before anything is run."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,7 @@ class Strategy(ABC):
     Options: ClassVar[type[BaseModel]] = StrategyOptions
     at_once: ClassVar[bool] = False  # learns all tasks of a stream together, by ``learn_all``
     keeps_data: ClassVar[bool] = False  # keeps samples of earlier tasks, to look at them again
+    reads: ClassVar[tuple[str, ...]] = ()  # columns that it answers by, beside the task's query
     on_step: Callable[[], None] | None = None  # called after every training step, if it is set
 
     def __init__(
@@ -132,7 +138,10 @@ class Strategy(ABC):
         """
 
     def score(self, experience: Experience) -> dict[str, float]:
-        """Return the primary and secondary metrics of the predictions."""
+        """Return the primary and secondary metrics of the predictions.
+
+        None at all of a task that a strategy only guesses at: its result then has no score there.
+        """
         samples = experience.samples
         return experience.task.score(self.predict(experience), samples.columns, samples.store.names)
 

@@ -65,6 +65,7 @@ class _Check:
         made = self._make(seed=_SEED)
         if not isinstance(made, Strategy):
             raise UserError(f"make(seed={_SEED}) returned {made!r}, expected a Strategy")
+        self._watch.reads = made.reads
         with self._watch.only("expecting the stream", []):
             made.expect(self._train)
         return made

@@ -30,6 +30,7 @@ class Watch:
     doing: str = ""
     allowed: list[Experience] | None = None  # None: anything
     hide: bool = False  # show the targets of the first sample as those of all
+    reads: tuple[str, ...] = ()  # columns that are no targets for this strategy
     refused: list[ContractError] = field(default_factory=list)
 
     @contextmanager
@@ -100,7 +101,7 @@ class _WatchedArray(MappedArray):
     def array(self) -> NDArray[Any]:
         self._watch.read(self._place, self._name)
         whole = super().array
-        hide = self._watch.hide and self.is_target
+        hide = self._watch.hide and self.is_target and self._name not in self._watch.reads
         return np.broadcast_to(whole[:1], whole.shape) if hide else whole
 
     def blocks(self, most: int = 1 << 24) -> Iterator[bytes]:

@@ -379,7 +379,8 @@ def print_estimates(
         found = estimate(run, outline, device=where, progress=one_more)
         _print_modules(console, run, found, where, seeds)
     for run in runs:
-        if run not in made_of_modules:
+        has_network = hasattr(strategy_class(run.strategy.name), "build")
+        if has_network and run not in made_of_modules:
             console.print(f"{_title(run)}: {count_parameters(run, outline):,} parameters")
     console.print(
         "Hours are of training steps on random data, without validation and reading; memory is "

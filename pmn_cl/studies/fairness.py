@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pmn_cl import registry
+from pmn_cl.results.result import CEILING, FLOOR
 from pmn_cl.results.searches import TUNED, read_tuned
 from pmn_cl.strategy.base import Strategy
 from pmn_cl.studies.tuning import TRIALS
 
 _DISTANCE = "how far a count is off (smooth L1)"
 _SUPERVISION = {
+    "executor": "none, but it is given the program of every question",
     "pmn": f"[b, r] of cnt's relational questions (`supervise: []`: none); {_DISTANCE}",
     "independent": _DISTANCE,
     "parameter_matched": _DISTANCE,
@@ -41,7 +43,7 @@ def fairness() -> list[Fairness]:
                 _sees(kind),
                 _SUPERVISION.get(name, ""),
                 len(search.trials) if search else 0,
-                chosen or ("" if name in {*TRIALS, "constant"} else "as what it builds on"),
+                chosen or ("" if name in {*TRIALS, FLOOR, CEILING} else "as what it builds on"),
             )
         )
     return found

@@ -21,6 +21,7 @@ from benchmarks.worlds.digit_scenes.concepts import MOST_REGIONS, RELATIONS
 from benchmarks.worlds.digit_scenes.detector import Detector
 from benchmarks.worlds.digit_scenes.extra_questions import extra_counts, extra_questions
 from benchmarks.worlds.digit_scenes.phrasing import FAMILIES, RELATION_PHRASES
+from benchmarks.worlds.digit_scenes.programs.executor import DigitExecutor
 from benchmarks.worlds.digit_scenes.render import draw, split_handwriting
 from benchmarks.worlds.digit_scenes.rows import Row, read_scene, rows_about
 from benchmarks.worlds.digit_scenes.scenes import draw_scene
@@ -107,6 +108,11 @@ class DigitScenes(World):
             kind: np.isin(family, [FAMILIES.index(name) for name in names])
             for kind, names in _QUESTION_KINDS.items()
         }
+
+    @classmethod
+    def executor(cls) -> DigitExecutor:
+        """Return what executes its programs."""
+        return DigitExecutor()
 
     def relation_phrases(self) -> dict[str, str]:
         """Return relations as questions word them."""

@@ -270,6 +270,17 @@ ONE_EDIT = [
         "16:26: strategies[0].gate: unknown key 'gate', expected one of size, training, lr_scale, "
         "gates, gates_of, departures, asking, finetune, keep_old, supervise, supervision, modules, "
         "start_from, memory, widths, untrained, shuffled; did you mean 'gates'?"),
+    bad("executor that asks a wide probe", "[constant]", "[{name: executor, ask: [rel]}]",
+        "16:14: strategies[0]: `ask: ['rel']` takes the answers of modules: add `probe: modules`, "
+        "or leave `ask` out"),
+    bad("executor with options of modules", "[constant]", "[{name: executor, lr_scale: 3.0}]",
+        "16:14: strategies[0]: `lr_scale` is an option of modules, which the wide probe has none "
+        "of: add `probe: modules`, or leave `lr_scale` out"),
+    bad("executor of a stream without att", "  - att\n  - task: rel\n    calls: [obj, att]\n"
+        "    fraction: 50\n  - {task: cap}\n  - {task: cnt, calls: [rel]}\nfraction: 100\n"
+        "strategies: [constant]", "strategies: [executor]",
+        "9:14: strategies[0]: the executor learns 'att' to answer other tasks by, but the stream "
+        "has only obj; add 'att' to its tasks"),
     bad("strategy with a bad option", "[constant]", "[{name: pmn, gates: {kind: soft}}]",
         "16:40: strategies[0].gates.kind: found 'soft' (text), expected 'softmax', 'sigmoid', "
         "'equal' or 'hard'"),
@@ -419,6 +430,15 @@ def test_mistake_behind_an_alias_is_where_it_is_written() -> None:
     assert messages(text) == [
         f"11:21: tasks[2].calls[1]: {expected}",
         f"11:21: tasks[3].calls[1]: {expected}",
+    ]
+
+
+def test_an_executor_needs_a_world_with_programs() -> None:
+    world = "digits\n  seed: 0\n  scenes: {train: 8, val: 4}\n  noise: 0.1"
+    text = edited(world, "visual_genome\n  path: prepared").replace("[constant]", "[executor]")
+    assert messages(text) == [
+        "14:14: strategies[0]: the world 'visual_genome' has no programs that say what its "
+        "questions ask; execute them on one that has, such as digits"
     ]
 
 

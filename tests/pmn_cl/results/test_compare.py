@@ -45,6 +45,30 @@ def test_one_seed_has_no_interval_and_it_is_said() -> None:
     assert "Student's t" in note(compare(FIELD))
 
 
+def test_the_floor_stands_first_and_the_ceiling_last() -> None:
+    bounds = [learned("executor", s, 0.9, 0.9, 0.95 + s / 100) for s in (0, 1)]
+    bounds += [learned("constant", s, 0.2, 0.2, 0.1 + s / 100) for s in (0, 1)]
+    modules = changed(bounds[0], variant="modules", options={"probe": "modules"})
+    found = compare([modules, *bounds, *FIELD], reference="pmn")
+    names = [row[0] for row in rows(found)]
+    assert names[:2] == ["constant answer (floor)", "constant (floor)"]
+    assert names[-2:] == ["executor (modules)", "executor (ceiling)"]
+    assert "the ceiling executes the questions' programs" in note(found)
+    # They are no hypotheses: p-values are corrected over the others alone.
+    assert all(
+        line.p is None and line.against is None for line in (found.lines[0], *found.lines[-2:])
+    )
+    alone = compare(FIELD, reference="pmn")
+    assert [line.p for line in found.lines[1:-2]] == [line.p for line in alone.lines]
+
+
+def test_a_task_that_is_not_done_has_no_score_and_no_average() -> None:
+    done = result("executor", 0, [[0.9, None], [0.9, None]])
+    [line] = compare([done]).lines
+    assert line.tasks["b"] is None and line.measures["average"] is None
+    assert line.below_constant == []
+
+
 def test_a_gap_leaves_a_gap() -> None:
     [line] = compare([learned("pmn", 0, 0.8, 0.8, 0.7)]).lines
     assert line.measures["normalised average"] is None  # no joint runs

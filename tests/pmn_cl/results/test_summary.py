@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from made_results import FIELD, learned, result
+from made_results import FIELD, changed, learned, result
 
 from pmn_cl.results.summary import meaning
 
@@ -40,6 +40,17 @@ def test_little_is_said_of_little() -> None:
     assert list(meaning([learned("pmn", 0, 1, 1, 1), failed])) == []
     constant = learned("constant", 0, 0.2, 0.2, 0.1)
     assert list(meaning([learned("pmn", 0, 1, 1, 1), constant])) == []
+
+
+def test_the_ceiling_is_named_and_never_the_best() -> None:
+    ceiling = [learned("executor", seed, 0.9, 0.9, 0.95) for seed in (0, 1)]
+    on_modules = learned("executor", 0, 0.9, 0.9, 0.99)
+    diagnosis = changed(on_modules, variant="modules", options={"probe": "modules"})
+    last, forgotten, _ = meaning([*ceiling, diagnosis, *FIELD])
+    assert last.startswith("b at the end: best pmn 0.650, ")
+    assert last.endswith("the best constant answer 0.100, programs on a wide probe 0.950.")
+    assert "executor" not in last + forgotten
+    assert list(meaning([learned("pmn", 0, 1, 1, 1), *ceiling])) == []  # beside whom?
 
 
 def test_no_difference_is_not_called_chance() -> None:

@@ -56,7 +56,22 @@ def experiences(cache: Path) -> Experiences:
     return open_experiences(cache, ["obj", "att"])
 
 
-@pytest.mark.parametrize("name", registry.STRATEGIES)
+@pytest.fixture(scope="module")
+def executed_tasks(cache: Path) -> Experiences:
+    """What the executor looks at, a task with programs, and one without."""
+    return open_experiences(cache, ["obj", "att", "rel", "cap", "cnt", "vqa"])
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"probe": "modules"}, {"probe": "modules", "ask": ["rel", "cnt"]}], ids=str
+)
+def test_the_executor_keeps_it(executed_tasks: Experiences, options: dict[str, Any]) -> None:
+    kind = registry.find("executor", registry.STRATEGIES, "strategy", Strategy)
+    given = kind.Options.model_validate(options)
+    check_strategy(lambda seed: kind(options=given, seed=seed, budget=2.0), executed_tasks)
+
+
+@pytest.mark.parametrize("name", [name for name in registry.STRATEGIES if name != "executor"])
 def test_every_strategy_that_is_shipped_keeps_it(three_tasks: Experiences, name: str) -> None:
     kind = registry.find(name, registry.STRATEGIES, "strategy", Strategy)
     options = kind.Options.model_validate(OPTIONS.get(name, {}))
@@ -340,6 +355,12 @@ class PeeksAtColumns(Honest):
         return predictions
 
 
+class SaysWhatItReads(PeeksAtColumns):
+    """Answers by a column that others are not given, and says so."""
+
+    reads = ("label",)
+
+
 class KeepsWhatItPeekedAt(PeeksAtColumns):
     """Answers from what it answered at first, so that it is the same however it is asked."""
 
@@ -378,7 +399,7 @@ class GrowsWhenLoaded(Honest):
         self.model["more"] = nn.Linear(1, 1)
 
 
-@pytest.mark.parametrize("kind", [Honest, Together, Replays])
+@pytest.mark.parametrize("kind", [Honest, Together, Replays, SaysWhatItReads])
 def test_one_that_keeps_every_promise_passes(
     experiences: Experiences, kind: type[Strategy]
 ) -> None:

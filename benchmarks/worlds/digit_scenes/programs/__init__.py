@@ -1,0 +1,1 @@
+"""The programs of the digit world: their operations, the things that are seen, the executor."""

@@ -1,0 +1,41 @@
+"""The closing table: what stands where."""
+
+from __future__ import annotations
+
+from made_results import FIELD, changed, learned, result
+from rich.console import Console
+
+from pmn_cl.results.result import Result
+from pmn_cl.results.table import closing_table
+
+
+def lines(results: list[Result]) -> list[list[str]]:
+    """Return the rows of the table, without its titles."""
+    console = Console(width=200)
+    with console.capture() as shown:
+        console.print(closing_table(results))
+    return [line.split() for line in shown.get().splitlines()[2:]]
+
+
+def test_the_constant_answer_is_shown_without_a_run_of_it() -> None:
+    first, *others = lines(FIELD)
+    assert first == ["constant", "answer", "(floor)", "0.200", "0.100"]
+    assert [row[0] for row in others] == [r.name for r in FIELD]
+
+
+def test_floor_first_and_ceiling_last() -> None:
+    ceiling, floor = learned("executor", 0, 0.9, 0.9, 0.95), learned("constant", 0, 0.2, 0.2, 0.1)
+    shown = lines([ceiling, *FIELD, floor])
+    assert shown[0][:2] == ["constant", "(floor)"] and shown[-1][:2] == ["executor", "(ceiling)"]
+    assert len(shown) == len(FIELD) + 2
+
+
+def test_a_task_that_is_not_done_is_not_in_an_average() -> None:
+    done = result("executor", 0, [[0.9, None], [0.9, None]])
+    assert lines([done])[-1][3:6] == ["0.900", "-", "-"]
+
+
+def test_other_data_have_another_floor() -> None:
+    other = changed(learned("pmn", 0, 1, 1, 1), data="other")
+    assert all("(floor)" not in row for row in lines([*FIELD, other]))
+    assert lines([]) == []
