@@ -159,8 +159,9 @@ class Progressive(TaskTemplate):
     def carried(self, experience: Experience) -> Iterable[nn.Parameter]:
         """Return what M_vqa has copied from M_cnt."""
         module = self.network[experience.task.name]
-        copied = isinstance(module, AnswerModule) and module.copied
-        return module.asking.parameters() if copied else ()
+        if isinstance(module, AnswerModule) and module.copied:
+            return module.asking.parameters()
+        return ()
 
     def finish(self, experience: Experience) -> None:
         """Freeze what was learned; what was fine-tuned first, as the others call it."""

@@ -94,6 +94,8 @@ class QuestionEncoder(nn.Module):
     With ``singulars``, a plural has the vector of its singular, as good word vectors nearly do.
     """
 
+    vector_of: Tensor  # (words,): the number of each word's vector
+
     def __init__(
         self, words: Sequence[str], word: int, hidden: int, singulars: bool = False
     ) -> None:

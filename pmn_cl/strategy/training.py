@@ -71,10 +71,11 @@ class TrainingChanges(BaseModel):
 def _settings(
     tasks: Mapping[str, tuple[float, int, int, int]], **common: Any
 ) -> dict[str, TrainingSettings]:
-    names = ("learning_rate", "batch_size", "epochs", "warmup")
     return {
-        task: TrainingSettings(**common, **dict(zip(names, own, strict=True)))
-        for task, own in tasks.items()
+        task: TrainingSettings(
+            **common, learning_rate=rate, batch_size=batch, epochs=epochs, warmup=warmup
+        )
+        for task, (rate, batch, epochs, warmup) in tasks.items()
     }
 
 
