@@ -23,7 +23,7 @@ from baselines.common.trunk import NetworkPlan, Trunk
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.strategy.base import Experience
 from pmn_cl.tasks.base import Task
-from strategies.loaders import EpochBatches, task_seed
+from strategies.loaders import EpochBatches, StagedBatches, task_seed
 
 
 class SharedNetwork(HeadsNetwork):
@@ -60,7 +60,9 @@ class _Mixing(HardSharing):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        self._shares: list[tuple[EpochBatches, int]] = []  # each task's batches, and how many
+        self._shares: list[
+            tuple[EpochBatches | StagedBatches, int]
+        ] = []  # each task's batches, and how many
 
     def own_steps(self, experience: Experience) -> int:
         """Return how many steps a task would have alone."""
@@ -144,7 +146,11 @@ class MixtureLoader:
     """Batches of several tasks in random order, in as many parts as there are epochs."""
 
     def __init__(
-        self, shares: list[tuple[EpochBatches, int]], seed: int, epochs: int, clock: Any
+        self,
+        shares: list[tuple[EpochBatches | StagedBatches, int]],
+        seed: int,
+        epochs: int,
+        clock: Any,
     ) -> None:
         self._clock = clock
         self._batches = [batches for batches, _ in shares]

@@ -33,6 +33,7 @@ class AvalancheExperience(DatasetExperience[Any]):  # type: ignore[misc]  # Aval
         self.task = experience.task
         self.world = world
         self.calls = experience.calls
+        self.curriculum = experience.curriculum
         self.samples = experience.splits[split]
         self.batches = Batches(self.samples, scenes, label)
         self.task_labels = [label]

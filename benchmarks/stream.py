@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pmn_cl.config.names import call_lists, make_world, task_class
 from pmn_cl.config.spec import StreamSpec, TaskSpec
+from pmn_cl.data.curriculum import Curriculum, rows_of_stage
 from pmn_cl.data.samples import Samples
 from pmn_cl.data.store import Store
 from pmn_cl.data.world import World
@@ -31,6 +32,7 @@ class StreamTask:
     calls: tuple[str, ...]
     fraction: float  # percent of the training samples; other splits stay whole
     splits: dict[str, Samples]
+    curriculum: Curriculum = ()
 
 
 @dataclass(frozen=True)
@@ -89,4 +91,5 @@ def _stream_task(
         splits["train"] = splits["train"].adding(more)
     percent = fraction if item.fraction is None else item.fraction
     splits["train"] = splits["train"].fraction(percent, seed)
-    return StreamTask(task, tuple(calls), percent, splits)
+    stages = tuple((s.until, rows_of_stage(splits["train"], s)) for s in item.curriculum)
+    return StreamTask(task, tuple(calls), percent, splits, stages)

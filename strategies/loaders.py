@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from tensordict import LazyStackedTensorDict
 from torch import Tensor
 
 from pmn_cl.data.loader import BatchLoader
+from pmn_cl.data.samples import Rows
 from pmn_cl.strategy.base import Experience
 
 
@@ -28,6 +29,7 @@ class EpochBatches:
     batch_size: int
     seed: int
     by_scene: bool = False
+    rows: Rows | None = None  # of its samples; None: all
 
     def epoch(self, number: int, start: int = 0) -> BatchLoader:
         """Return the batches of an epoch, from 0, or those from one of them on."""
@@ -39,6 +41,7 @@ class EpochBatches:
             epoch=number,
             start=start,
             by_scene=self.by_scene,
+            rows=self.rows,
         )
 
     @cached_property
@@ -57,10 +60,45 @@ class EpochBatches:
 
 
 @dataclass(frozen=True)
+class StagedBatches:
+    """The batches of a task with a curriculum: from a step on, the next stage's."""
+
+    whole: EpochBatches  # after the last stage; an epoch is as long as this has it
+    stages: tuple[tuple[int, EpochBatches], ...]  # each with the step at which it ends
+
+    @classmethod
+    def of(cls, whole: EpochBatches, steps: int) -> StagedBatches:
+        """Return the stages of an experience that is learned in so many steps."""
+        stages = [
+            (round(steps * until / 100), replace(whole, rows=rows))
+            for until, rows in whole.experience.curriculum
+        ]
+        return cls(whole, tuple(stages))
+
+    @property
+    def experience(self) -> Experience:
+        """Return what the batches are of."""
+        return self.whole.experience
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+    def from_step(self, step: int) -> Iterator[list[Any]]:
+        """Yield batches without end, from a step on."""
+        begin = 0
+        for end, batches in self.stages:
+            if step < end:
+                yield from itertools.islice(batches.from_step(step - begin), end - step)
+                step = end
+            begin = max(begin, end)
+        yield from self.whole.from_step(step - begin)
+
+
+@dataclass(frozen=True)
 class EpochLoader:
     """The batches of the epoch that Avalanche's clock shows; the last may be cut short."""
 
-    batches: EpochBatches
+    batches: EpochBatches | StagedBatches
     clock: Any
     steps: int  # of the whole task
 

@@ -37,7 +37,15 @@ from pmn_cl.strategy.base import (
 from pmn_cl.strategy.training import TrainingSettings
 from pmn_cl.tasks.base import Task
 from pmn_cl.tasks.counts import known_distance
-from strategies.loaders import EpochBatches, EpochLoader, labelled, mixes_tasks, rows_of, task_seed
+from strategies.loaders import (
+    EpochBatches,
+    EpochLoader,
+    StagedBatches,
+    labelled,
+    mixes_tasks,
+    rows_of,
+    task_seed,
+)
 from strategies.losses import counted_maps
 from strategies.non_finite import non_finite_loss
 from strategies.observation import observe
@@ -236,11 +244,14 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         self.selection = Selection(self.settings[name].patience, interval)
         super()._before_training_exp(**kwargs)
 
-    def batches_of(self, experience: Experience, again: str = "") -> EpochBatches:
+    def batches_of(self, experience: Experience, again: str = "") -> EpochBatches | StagedBatches:
         """Return a task's batches: in its own order, or in another where it is learned again."""
         seed = task_seed(self.seed, f"again for {again}") if again else self.seed
         settings = self.settings[experience.task.name]
-        return EpochBatches(experience, settings.batch_size, seed, settings.by_scene)
+        whole = EpochBatches(experience, settings.batch_size, seed, settings.by_scene)
+        if again or not experience.curriculum:
+            return whole
+        return StagedBatches.of(whole, settings.steps(len(whole), self.budget))
 
     def plan(self, experience: Experience) -> None:
         """Say how many steps to take for a task, and in how many epochs."""

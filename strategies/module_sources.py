@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pmn_cl.data.samples import digest_of_samples
+from pmn_cl.data.samples import digest_of_rows, digest_of_samples
 from pmn_cl.errors import UserError
 from pmn_cl.modules.library import cards as library
 from pmn_cl.modules.runtime.network import ModuleNetwork
@@ -100,6 +100,7 @@ def recipe(
         "gates": plan.gates.model_dump() if callees else None,
         "departures": plan.departures.model_dump(),
         "settings": settings.model_dump(),
+        "curriculum": [[until, digest_of_rows(rows)] for until, rows in experience.curriculum],
         "callees": [[callee, module.identity] for callee, module in callees.items()],
         "supervision": options.supervision if name in options.supervise else None,
         **{"untrained": name in options.untrained, "shuffled": name in options.shuffled},

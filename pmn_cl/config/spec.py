@@ -11,7 +11,7 @@ import json
 import re
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
 SPLITS = ("test", "novel")  # that results are about
 
@@ -43,6 +43,28 @@ class WorldSpec(_Spec):
     """As given."""
 
 
+class StageSpec(_Spec):
+    """A part of a task's training that leaves out what is hard."""
+
+    until: float = Field(gt=0, lt=100, json_schema_extra=_PERCENT)
+    """Percent of the task's steps at which it ends."""
+    without: list[str] = Field(default_factory=list)
+    """Question families that are left out."""
+    most_operations: int | None = Field(None, ge=1)
+    """Questions whose programs are longer are left out."""
+    most_objects: int | None = Field(None, ge=1)
+    """Scenes with more objects are left out."""
+
+    @model_validator(mode="after")
+    def _leaves_something_out(self) -> StageSpec:
+        if not self.without and self.most_operations is None and self.most_objects is None:
+            raise ValueError(
+                "a stage of a curriculum leaves something out: name `without` (question "
+                "families), `most_operations` or `most_objects`"
+            )
+        return self
+
+
 class TaskSpec(_Spec):
     """One experience of the stream: a task, what its module may call, how much data it has."""
 
@@ -54,6 +76,16 @@ class TaskSpec(_Spec):
     """Percent of its training samples; null: as the stream has it."""
     extra: str | None = None
     """A task whose training samples the world makes into more of this one."""
+    curriculum: list[StageSpec] = Field(default_factory=list)
+    """What is left out of its training at first, in stages that end one after another."""
+
+    @field_validator("curriculum")
+    @classmethod
+    def _stages_rise(cls, stages: list[StageSpec]) -> list[StageSpec]:
+        ends = [stage.until for stage in stages]
+        if ends != sorted(set(ends)):
+            raise ValueError(f"the stages end at {ends} percent: let each end after the one before")
+        return stages
 
 
 class StrategySpec(_Spec):

@@ -172,10 +172,10 @@ class Batches(Dataset[Batch]):
             return False
         return all(torch.equal(ours[sample], x[name].cpu()) for name, ours in self._query.items())
 
-    def shuffled_by_scene(self, random: np.random.Generator) -> NDArray[np.int64]:
-        """Return all samples, the scenes in random order, each with its samples in theirs."""
-        scenes, scene = np.unique(self._scene.numpy(), return_inverse=True)
-        return np.argsort(random.permutation(len(scenes))[scene], kind="stable")
+    def by_scene(self, rows: Rows, random: np.random.Generator) -> Rows:
+        """Return samples with their scenes in random order, each with its samples in theirs."""
+        scenes, scene = np.unique(self._scene.numpy()[rows], return_inverse=True)
+        return rows[np.argsort(random.permutation(len(scenes))[scene], kind="stable")]
 
     def __getitem__(self, index: int | Rows | Tensor) -> Batch:
         """Return one sample, or a batch of samples."""
@@ -196,7 +196,8 @@ class Batches(Dataset[Batch]):
 class BatchLoader:
     """Goes through a task's samples in an order that (seed, epoch) alone decide.
 
-    ``by_scene`` shuffles scenes instead of samples: those of a scene follow one another.
+    ``by_scene`` shuffles scenes instead of samples: those of a scene follow one another. ``rows``
+    are the samples to go through, all by default.
     ``start`` skips that many batches without reading them, to go on where a run was cut.
     ``workers`` threads read ahead, a batch each; the batches are the same with any number of them.
     Usually none are needed: only scenes that are not in memory have some.
@@ -212,19 +213,20 @@ class BatchLoader:
         start: int = 0,
         shuffle: bool = True,
         by_scene: bool = False,
+        rows: Rows | None = None,
         workers: int | None = None,
     ) -> None:
-        order = np.arange(len(batches))
+        order = np.arange(len(batches)) if rows is None else rows
         if shuffle:
             random = np.random.default_rng([seed, epoch])
-            order = batches.shuffled_by_scene(random) if by_scene else random.permutation(order)
-        rows = list(torch.split(torch.from_numpy(order), batch_size))
-        if shuffle and len(rows) > 1 and len(rows[-1]) == 1:
-            rows[-2:] = [torch.cat(rows[-2:])]  # batch norm cannot learn from one sample
-        if not 0 <= start <= len(rows):
-            raise ValueError(f"start is {start}, but an epoch has 0 to {len(rows)} batches")
+            order = batches.by_scene(order, random) if by_scene else random.permutation(order)
+        parts = list(torch.split(torch.from_numpy(order), batch_size))
+        if shuffle and len(parts) > 1 and len(parts[-1]) == 1:
+            parts[-2:] = [torch.cat(parts[-2:])]  # batch norm cannot learn from one sample
+        if not 0 <= start <= len(parts):
+            raise ValueError(f"start is {start}, but an epoch has 0 to {len(parts)} batches")
         self._batches, self._workers = batches, batches.readers if workers is None else workers
-        self._rows = rows[start:]
+        self._rows = parts[start:]
 
     def __len__(self) -> int:
         return len(self._rows)

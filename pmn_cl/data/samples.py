@@ -84,6 +84,11 @@ class Samples:
         return _Columns(self)
 
 
+def digest_of_rows(rows: Rows) -> str:
+    """Return a digest of which rows these are."""
+    return hashlib.sha256(np.ascontiguousarray(rows).tobytes()).hexdigest()
+
+
 def digest_of_samples(samples: Samples) -> str:
     """Return a digest of which samples these are; the store has what they are."""
     whole = hashlib.sha256(np.ascontiguousarray(samples.rows).tobytes())

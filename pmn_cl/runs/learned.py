@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from benchmarks.stream import Stream
 from pmn_cl.config.names import make_world, options_of, task_class
 from pmn_cl.config.spec import RunSpec
+from pmn_cl.data.curriculum import Curriculum
 from pmn_cl.data.samples import Samples
 from pmn_cl.data.world import World
 from pmn_cl.errors import UserError
@@ -69,6 +70,7 @@ class PlainExperience:
     samples: Samples
     scenes: Scenes
     task_label: int
+    curriculum: Curriculum = ()  # nothing is learned from it
 
     @cached_property
     def batches(self) -> Batches:

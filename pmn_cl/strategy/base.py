@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
+from pmn_cl.data.curriculum import Curriculum
 from pmn_cl.data.samples import Samples
 from pmn_cl.data.world import World
 from pmn_cl.tasks.base import Task
@@ -32,6 +33,7 @@ class Experience(Protocol):
     world: World  # that its samples are of
     samples: Samples
     batches: Batches
+    curriculum: Curriculum  # which training samples come first
 
     @property
     def task_label(self) -> int:

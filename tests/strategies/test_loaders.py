@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from strategies.loaders import EpochBatches, EpochLoader, task_seed
+from strategies.loaders import EpochBatches, EpochLoader, StagedBatches, task_seed
 
 Experiences = dict[str, dict[str, Any]]
 
@@ -47,6 +50,21 @@ def test_an_epoch_ends_where_the_steps_do(
     clock = SimpleNamespace(train_exp_epochs=epochs, train_exp_iterations=done)
     found = rows(EpochLoader(batches, clock, steps=12))
     assert found == rows(itertools.islice(batches.from_step(done), taken))
+
+
+def test_stages_follow_one_another_and_then_all_samples(batches: EpochBatches) -> None:
+    """Of twelve steps, three are learned from even samples, three from the first hundred."""
+    even, low = np.arange(0, 300, 2), np.arange(100)
+    experience = copy.copy(batches.experience)
+    experience.curriculum = ((25.0, even), (50.0, low))
+    staged = StagedBatches.of(replace(batches, experience=experience), steps=12)
+    found = rows(itertools.islice(staged.from_step(0), 12))
+    assert all(sample % 2 == 0 for batch in found[:3] for sample in batch)
+    assert all(sample < 100 for batch in found[3:6] for sample in batch)
+    assert found[6:] == rows(itertools.islice(batches.from_step(0), 6))
+    assert len(staged) == len(batches)  # an epoch stays as long
+    for step in (2, 3, 5, 6, 9):
+        assert rows(itertools.islice(staged.from_step(step), 12 - step)) == found[step:]
 
 
 def test_seeds_differ_by_task_and_by_seed() -> None:

@@ -97,7 +97,7 @@ ONE_EDIT = [
     # keys
     bad("key of a task", "    fraction: 50", "    fractoin: 50",
         "12:5: tasks[2].fractoin: unknown key 'fractoin', expected one of task, calls, fraction, "
-        "extra; did you mean 'fraction'?"),
+        "extra, curriculum; did you mean 'fraction'?"),
     bad("key of a world", "  noise: 0.1", "  noize: 0.1",
         "6:3: world.noize: unknown key 'noize', expected one of seed, scenes, features, noise, "
         "duplicates, backgrounds; did you mean 'noise'?"),
@@ -105,13 +105,25 @@ ONE_EDIT = [
         "5:12: world.scenes.trian: unknown key 'trian', expected one of train, val, test, novel; "
         "did you mean 'train'?"),
     bad("key unlike any", "{task: cap}", "{task: cap, zzz: 1}",
-        "13:17: tasks[3].zzz: unknown key 'zzz', expected one of task, calls, fraction, extra"),
+        "13:17: tasks[3].zzz: unknown key 'zzz', expected one of task, calls, fraction, extra, "
+        "curriculum"),
     bad("key twice", "  noise: 0.1", "  seed: 1",
         "6:3: world.seed: duplicate key 'seed', first given in line 4; expected it once"),
     bad("key that is a list", "{task: cap}", "{task: cap, [a]: 1}",
         "13:17: tasks[3]: found a list or a mapping as a key, expected text"),
     bad("merge key", "{task: cap}", "{<<: {fraction: 20}, task: cap}",
-        "13:6: tasks[3].<<: unknown key '<<', expected one of task, calls, fraction, extra"),
+        "13:6: tasks[3].<<: unknown key '<<', expected one of task, calls, fraction, extra, "
+        "curriculum"),
+    # curriculum
+    bad("stage that leaves nothing out", "{task: cap}", "{task: cap, curriculum: [{until: 30}]}",
+        "13:30: tasks[3].curriculum[0]: a stage of a curriculum leaves something out: name "
+        "`without` (question families), `most_operations` or `most_objects`"),
+    bad("stages that do not rise", "{task: cap}",
+        "{task: cap, curriculum: [{until: 30, most_objects: 6}, {until: 20, most_objects: 9}]}",
+        "13:29: tasks[3].curriculum: the stages end at [30.0, 20.0] percent: let each end after "
+        "the one before"),
+    bad("stage without an end", "{task: cap}", "{task: cap, curriculum: [{most_objects: 6}]}",
+        "13:30: tasks[3].curriculum[0].until: missing, expected a value"),
     # extra
     bad("extra that the world cannot make", "{task: cap}", "{task: cap, extra: obj}",
         "13:24: tasks[3].extra: the world 'digits' makes no further samples of 'cap' out of 'obj', "
@@ -287,7 +299,8 @@ ONE_EDIT = [
     bad("strategy with an unknown setting", "[constant]",
         "[{name: pmn, training: {obj: {epoch: 3}}}]",
         "16:43: strategies[0].training.obj.epoch: unknown key 'epoch', expected one of "
-        "learning_rate, batch_size, epochs, least_steps, patience, schedule, warmup, clip; did you "
+        "learning_rate, batch_size, epochs, least_steps, patience, schedule, warmup, clip, "
+        "beta2, by_scene, carried_lr, loss; did you "
         "mean 'epochs'?"),
     bad("variant a number", "[constant]", "[{name: constant, variant: 3}]",
         "16:40: strategies[0].variant: found 3 (a whole number), expected text"),
