@@ -79,6 +79,7 @@ class Executor(Strategy):
             self.modules.on_step = self.on_step
             self.modules.learn(experience, validation)
             self.samples_seen = self.modules.samples_seen
+        if self._last in self.options.answered:
             return
         self._constants[self._last] = self._constant(experience)
         found = self.score(validation)
@@ -98,10 +99,10 @@ class Executor(Strategy):
     def predict(self, experience: Experience) -> NDArray[Any]:
         """Answer by the modules, by programs, or by what is most common."""
         name = experience.task.name
-        if name in self.options.learned:
+        if name in self.options.answered:
             return self.modules.predict(experience)
         if name not in self._constants:
-            known = ", ".join((*self.modules.network.learned, *self._constants)) or "none"
+            known = ", ".join({**self.modules.network.learned, **self._constants}) or "none"
             raise UserError(f"task {name!r} was not learned; learned: {known}")
         constant = self._constants[name]
         if name not in self._executor(experience).tasks:
@@ -111,7 +112,7 @@ class Executor(Strategy):
 
     def score(self, experience: Experience) -> dict[str, float]:
         """Return the metrics; none of a task without programs, of which this is no ceiling."""
-        done = (*self.options.learned, *self._executor(experience).tasks)
+        done = (*self.options.answered, *self._executor(experience).tasks)
         return super().score(experience) if experience.task.name in done else {}
 
     def _executor(self, experience: Experience) -> ProgramExecutor:

@@ -103,8 +103,13 @@ class ExecutorOptions(PmnOptions):
         return self
 
     @property
+    def answered(self) -> tuple[str, ...]:
+        """Return the tasks that are answered by what learned them, and not by programs."""
+        return ("obj", "att", *self.ask)
+
+    @property
     def learned(self) -> tuple[str, ...]:
-        """Return the tasks that are learned; of the others, programs are executed."""
+        """Return the tasks that are learned: those, and what their modules call."""
         below = {"rel": ("rel",), "cnt": ("rel", "cnt")}  # M_cnt calls M_rel
         asked = [name for task in self.ask for name in below[task]]
         return tuple(dict.fromkeys(("obj", "att", *asked)))
@@ -117,7 +122,7 @@ class ExecutorOptions(PmnOptions):
     def check_stream(self, world: type[World], tasks: Sequence[str]) -> None:
         """Refuse a world without programs, and a stream without what is looked at or asked."""
         world.executor()
-        for task in ("obj", "att", *self.ask):
+        for task in self.answered:
             if task not in tasks:
                 raise UserError(
                     f"the executor learns {task!r} to answer other tasks by, but the stream has "

@@ -52,10 +52,9 @@ class ProgressDisplay:
         for result in ended:
             self._ended += 1
             left = self._time_left(running)
+            said = filter(None, (result.status, _short(result), f"{result.seconds:.0f} s{left}"))
             self._console.print(
-                f"[{self._ended}/{self._count}] {result.key}: {result.status}, "
-                f"{_short(result)}, {result.seconds:.0f} s{left}",
-                soft_wrap=True,
+                f"[{self._ended}/{self._count}] {result.key}: {', '.join(said)}", soft_wrap=True
             )
         if self._console.is_terminal:
             self._live.update(self._table(running), refresh=True)

@@ -156,12 +156,18 @@ def test_asking_changes_what_is_asked_and_nothing_else(
     test = experiences["test"]["vqa"]
     program = test.samples.columns["program"]
     asked = on_modules.predict(test)
-    alone = learned(experiences, probe="modules", lr_scale=3.0).predict(test)
+    unasked = learned(experiences, probe="modules", lr_scale=3.0)
+    alone = unasked.predict(test)
     untouched = ~np.isin(
         program, [p for p in program if b"relate(" in p or p[:5] in (b"count", b"more(")]
     )
     assert np.array_equal(asked[untouched], alone[untouched])
     assert not np.array_equal(asked[~untouched], alone[~untouched])
+    # M_cnt calls M_rel, which therefore learns; but relations are not asked of it.
+    counting = learned(experiences, [*TASKS[:3], "cnt"], probe="modules", lr_scale=3.0, ask=["cnt"])
+    related = experiences["test"]["rel"]
+    assert "rel" in counting.modules.network
+    assert np.array_equal(counting.predict(related), unasked.predict(related))
 
 
 def test_a_state_survives_its_file(wide: Executor, experiences: Experiences) -> None:
