@@ -110,6 +110,7 @@ class HardSharingJoint(_Mixing):
         """Add the heads of all tasks."""
         for batches, _ in self._shares or [(self.batches_of(experience), 0)]:
             super().prepare(batches.experience)
+        self._carried = []  # nothing has learned before
 
     def validate(self) -> dict[str, float]:
         """Score all tasks that are learned together."""

@@ -131,10 +131,11 @@ class HeadsStrategy(TaskTemplate):
 
     def prepare(self, experience: Experience) -> None:
         """Add what the task needs."""
-        if not isinstance(self.model, HeadsNetwork):
+        known: set[nn.Module] = set()
+        if isinstance(self.model, HeadsNetwork):
+            known, self._carried = set(self.model.modules()), list(self.model.parameters())
+        else:
             self.model: nn.Module = self.make_network(plan_of(self.options, experience))
-        known = set(self.network.modules())
-        self._carried = list(self.network.parameters())
         self.network.add(experience)
         new = [part for part in self.network.modules() if part not in known]
         if self.network.plan.departures.scaled_start:

@@ -39,7 +39,7 @@ class LiteralModule(RelationModule):
 
     def predict(self, states: list[Tensor], query: RelationQuery, env: Environment) -> Tensor:
         boxes = torch.cat(states[1:], dim=1)
-        answer: Tensor = self.point(states[0] * weighted_sum(query.box, boxes), boxes)
+        answer: Tensor = self.point(states[0] * weighted_sum(query.box, boxes), boxes, env)
         return answer
 
 

@@ -118,8 +118,8 @@ class CompositionalModule(TaskModule):
         if self.training or k not in g or bool(g[k].all()):
             return callee(query, env)
         asking = g[k].nonzero().squeeze(1)  # behind hard gates, only samples whose gate is open
-        if isinstance(query, SceneQuery) and env.groups is not None:
-            scenes = torch.unique(env.groups.scene_of[asking])
+        if isinstance(query, SceneQuery):
+            scenes = asking if env.groups is None else torch.unique(env.groups.scene_of[asking])
             return _spread(callee(query, env.scenes.rows(scenes)), scenes, len(env.scenes))
         return _spread(callee(select(query, asking), env.rows(asking)), asking, len(env))
 

@@ -320,9 +320,8 @@ def test_options_that_contradict_each_other_are_refused(changes: dict[str, Any],
 
 
 def test_widths_change_the_modules_of_their_tasks_alone(experiences: Experiences) -> None:
-    strategy = pmn(
-        widths={"obj": {"terminal": 7}, "rel": {"relation": 20, "relation_attention": 30}}
-    )
+    related = {"relation": 20, "relation_attention": 30}
+    strategy = pmn(widths={"obj": {"terminal": 7}, "rel": related})
     strategy.build(experiences["train"].values())
     network = strategy.network
     assert network["obj"].project.weight.shape == (7, 128)

@@ -449,9 +449,7 @@ def test_avalanches_train_is_learn(experiences: Experiences) -> None:
         assert digest_of(trained.network[task]) == digest_of(learned.network[task])
 
 
-def test_avalanches_eval_gives_the_loss_that_the_task_is_learned_by(
-    experiences: Experiences,
-) -> None:
+def test_avalanches_eval_gives_the_loss_that_a_task_learns_by(experiences: Experiences) -> None:
     class Losses(SupervisedPlugin):
         def __init__(self) -> None:
             super().__init__()

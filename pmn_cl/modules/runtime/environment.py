@@ -37,6 +37,7 @@ class Environment:
     results: dict[tuple[int, str], Any] = field(default_factory=dict)
     results_of_parts: dict[tuple[int, str], MemoryTable] = field(default_factory=dict)
     part_of: tuple[Environment, Tensor] | None = None  # and which of its samples these are
+    of_scenes: bool = False  # rows are scenes already: one that comes back stays another
 
     @classmethod
     def of(
@@ -76,22 +77,24 @@ class Environment:
 
         A trace shows samples one by one, and does without.
         """
-        if self.trace is not None or "scene" not in self.fields:
+        if self.of_scenes or self.trace is not None or "scene" not in self.fields:
             return None
         return SceneGroups.of(self.fields["scene"])
 
     @cached_property
     def scenes(self) -> Environment:
-        """Return the environments of the scenes (S): itself, where each sample has its own."""
-        if self.groups is None:
+        """Return the environments of the scenes (S): of all samples, where each has its own."""
+        if self.of_scenes:
             return self
-        first, part_of = self.groups.first, None
-        if self.part_of is not None:
-            whole, among = self.part_of
-            scenes = among[first]
+        first, part_of = None if self.groups is None else self.groups.first, self.part_of
+        if part_of is not None:
+            whole, among = part_of
+            scenes = among if first is None else among[first]
             if whole.groups is not None:
                 scenes = whole.groups.scene_of[scenes]
             part_of = whole.scenes, scenes
+        if first is None:
+            return replace(self, part_of=part_of, of_scenes=True)
         return replace(
             self,
             regions=self.regions[first],
@@ -101,6 +104,7 @@ class Environment:
             results={},
             results_of_parts={},
             part_of=part_of,
+            of_scenes=True,
         )
 
     def of_samples(self, values: Tensor) -> Tensor:

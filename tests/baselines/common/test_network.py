@@ -1,4 +1,4 @@
-"""What all networks with a head per task do with the vectors that a world has for its words."""
+"""What all networks with a head per task start from: words' vectors, and weights of a scale."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from baselines.multinet import Multinet
 from baselines.pnn import ProgressiveColumns
 from benchmarks.stream import Stream
 from pmn_cl.config.stream import parse_stream
-from pmn_cl.modules.layers import QuestionEncoder
+from pmn_cl.modules.layers import QuestionEncoder, ScaledLinear, SoftAttention
 from pmn_cl.modules.sizes import SIZES
 
 METHODS = [HardSharing, ProgressiveColumns, Multinet]
@@ -79,3 +79,48 @@ def test_a_later_task_leaves_words_as_they_were_learned(
         torch.nn.init.constant_(weight, 0.5)
     strategy.prepare(known["vqa"])
     assert learned and all((weight == 0.5).all() for weight in learned)
+
+
+# Where layers start.
+
+
+def scaled_parts(network: Any) -> dict[str, ScaledLinear]:
+    return {n: part for n, part in network.named_modules() if isinstance(part, ScaledLinear)}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_all_that_is_multiplied_starts_scaled(method: type[HeadsStrategy], tmp_path: Path) -> None:
+    """The trunk, too, which is there before the first task."""
+    network = prepared(method, *experiences(tmp_path, 0).values())
+    parts = scaled_parts(network)
+    assert len(parts) > 4
+    for name, part in parts.items():
+        assert not part.bias.any(), name
+        assert float(part.weight.detach().var()) == pytest.approx(2 / part.in_features, rel=0.2)
+    attention = [part for part in network.modules() if isinstance(part, SoftAttention)]
+    assert attention and not any(part.z.bias.any() for part in attention)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_later_task_starts_nothing_anew(method: type[HeadsStrategy], tmp_path: Path) -> None:
+    known = experiences(tmp_path, 0)
+    strategy = method(seed=0)
+    strategy.prepare(known["cnt"])
+    before = {name: value.clone() for name, value in strategy.network.state_dict().items()}
+    strategy.prepare(known["vqa"])
+    after = strategy.network.state_dict()
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_at_the_papers_size_layers_start_as_torch_has_it(
+    method: type[HeadsStrategy], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(parts: Any) -> None:
+        raise AssertionError("the paper says nothing of a scaled start")
+
+    monkeypatch.setattr("baselines.common.network.start_scaled", refuse)
+    strategy = method(options=method.Options.model_validate({"size": "paper", "width": 16}))
+    for experience in experiences(tmp_path, 0).values():
+        strategy.prepare(experience)
+    assert all(part.bias.any() for part in scaled_parts(strategy.network).values())

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -135,6 +136,67 @@ def test_a_start_outside_the_epoch_is_refused(digits: Store, start: int) -> None
     assert len(BatchLoader(batches, 8, start=7)) == 0  # an epoch that was just finished
     with pytest.raises(ValueError, match="0 to 7 batches"):
         BatchLoader(batches, 8, start=start)
+
+
+def by_scene(batches: Batches, size: int, **given: Any) -> list[Pair]:
+    return list(BatchLoader(batches, size, by_scene=True, **given))
+
+
+def told_apart(epoch: list[Pair]) -> tuple[list[int], list[int]]:
+    """The samples of an epoch in their order, and the scene of each."""
+    samples, scenes = ([int(n) for x, _ in epoch for n in x[what]] for what in ("sample", "scene"))
+    return samples, scenes
+
+
+@pytest.mark.parametrize("percent", [100, 23])  # all questions of a scene, and some
+@pytest.mark.parametrize("size", [16, 50, 1000])
+def test_by_scene_an_epoch_has_every_sample_once_and_those_of_a_scene_together(
+    size: int, percent: float, digits: Store
+) -> None:
+    samples = Samples.whole(digits, "val", AnswerTask()).fraction(percent, seed=0)
+    batches = Batches(samples, Scenes(digits, "val"))
+    epoch = by_scene(batches, size, seed=4, epoch=1)
+    rows, scenes = told_apart(epoch)
+    assert sorted(rows) == list(range(len(batches)))
+    runs = [scene for scene, _ in itertools.groupby(scenes)]
+    assert len(runs) == len(set(scenes))  # no scene comes back
+    for _, run in itertools.groupby(zip(rows, scenes, strict=True), key=lambda pair: pair[1]):
+        within = [row for row, _ in run]
+        assert within == sorted(within)
+    assert [len(x) for x, _ in epoch] == [len(x) for x, _ in BatchLoader(batches, size, seed=4)]
+    assert runs != sorted(runs)
+    stored = samples.columns["scene"]
+    assert [300 + stored[row] for row in rows] == scenes  # each sample with its own
+
+
+def test_by_scene_the_order_depends_on_seed_and_epoch_alone(digits: Store) -> None:
+    batches = make(digits, AnswerTask())
+    orders = {
+        (seed, epoch): told_apart(by_scene(batches, 32, seed=seed, epoch=epoch))[0]
+        for seed in (0, 1)
+        for epoch in (0, 1)
+    }
+    assert len({tuple(order) for order in orders.values()}) == 4
+    torch.manual_seed(9)
+    np.random.seed(9)
+    for (seed, epoch), order in orders.items():
+        assert told_apart(by_scene(batches, 70, seed=seed, epoch=epoch))[0] == order
+
+
+@pytest.mark.parametrize("start", [1, 7, 15])
+def test_by_scene_starting_at_a_batch_gives_the_rest_of_the_epoch(
+    start: int, digits: Store
+) -> None:
+    batches = make(digits, AnswerTask())
+    whole = by_scene(batches, 32, seed=3, epoch=2)
+    rest = by_scene(batches, 32, seed=3, epoch=2, start=start)
+    assert len(rest) == len(whole) - start > 0
+    assert all(same(one, other) for one, other in zip(whole[start:], rest, strict=True))
+
+
+def test_without_shuffling_scenes_stay_in_the_tables_order(digits: Store) -> None:
+    batches = make(digits, AnswerTask())
+    assert told_apart(by_scene(batches, 32, shuffle=False))[0] == list(range(len(batches)))
 
 
 def test_without_shuffling_the_order_is_the_tables(digits: Store) -> None:

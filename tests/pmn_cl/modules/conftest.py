@@ -154,6 +154,21 @@ def batch() -> Callable[..., dict[str, Tensor]]:
 
 
 @pytest.fixture(scope="session")
+def of_scenes(
+    batch: Callable[..., dict[str, Tensor]],
+) -> Callable[..., dict[str, Tensor]]:
+    """Return a maker of batches with several samples about each of three scenes, 0, 1 and 2."""
+
+    def make(scene: Sequence[int], dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
+        scenes, asked = batch(dtype=dtype), [1 + number % 4 for number in range(len(scene))]
+        x = batch(there=[2] * len(scene), asked=asked, seed=1)  # so that boxes asked are there
+        seen = {name: scenes[name][list(scene)] for name in ("regions", "boxes", "mask")}
+        return {**x, **seen, "scene": torch.tensor(scene), "sample": torch.arange(len(scene))}
+
+    return make
+
+
+@pytest.fixture(scope="session")
 def padded() -> Callable[..., dict[str, Tensor]]:
     """Return a function that pads a batch further, with rubbish where there is nothing."""
 

@@ -37,6 +37,28 @@ def test_an_object_that_is_proposed_twice_counts_once(count: int) -> None:
     assert found[0, count].item() == pytest.approx(1, abs=1e-4)
 
 
+@pytest.mark.parametrize("count", [7, 10, 12])
+def test_many_objects_with_two_boxes_each_are_counted_with_enough_boxes(count: int) -> None:
+    """Twelve boxes show six objects twice, whatever comes after them."""
+    boxes = in_a_row(count, copies=2)
+    logits = CERTAIN - torch.arange(count).float().repeat(2)[None]  # the first objects first
+    enough, few = Counter(12, boxes=2 * count)(boxes, logits), Counter(12)(boxes, logits)
+    assert enough.shape == few.shape == (1, 13)
+    assert enough[0].argmax() == count
+    assert enough[0, count].item() == pytest.approx(1, abs=1e-4)
+    assert few[0].argmax() < count
+
+
+def test_with_more_boxes_than_objects_the_publications_equations_hold() -> None:
+    """Counting to 6 over three boxes, and to 2: the same sum, spread over fewer numbers."""
+    generator = torch.Generator().manual_seed(0)
+    corners = torch.rand(1, 2, 6, generator=generator)
+    boxes = torch.cat([corners, corners + 0.4], dim=1)
+    logits = torch.randn(1, 6, generator=generator) - 1.5
+    wide, narrow = Counter(6)(boxes, logits), Counter(4, boxes=6)(boxes, logits)
+    assert torch.allclose(narrow, wide[:, :5]) and not wide[0, 5:].any()
+
+
 def test_fewer_boxes_than_objects_are_filled_up_with_nothing() -> None:
     few = Counter(5)(in_a_row(2), torch.full((1, 2), CERTAIN))
     logits = torch.tensor([[CERTAIN] * 2 + [-CERTAIN] * 3])

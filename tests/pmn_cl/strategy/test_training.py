@@ -11,7 +11,8 @@ from pydantic import ValidationError
 
 from pmn_cl.config.stream import load_spec
 from pmn_cl.errors import UserError
-from pmn_cl.strategy.training import TRAINING, TrainingSettings
+from pmn_cl.strategy.training import TRAINING, NetworkOptions, TrainingSettings
+from pmn_cl.tasks.base import LossTerms
 
 
 def settings(**changes: Any) -> TrainingSettings:
@@ -38,6 +39,9 @@ def test_the_papers_settings_are_the_papers(
     # The paper says nothing of a schedule, of warm-up or of clipping.
     assert (found.schedule, found.warmup, found.clip) == ("constant", 0, None)
     assert found.steps(1000) == 1000 * epochs
+
+    assert (found.beta2, found.by_scene, found.carried_lr) == (0.999, False, 1.0)  # torch's Adam
+    assert found.loss == LossTerms()
 
 
 def test_every_size_has_settings_for_all_six_tasks() -> None:
@@ -90,10 +94,47 @@ def test_the_rate_is_above_zero_at_every_step_taken() -> None:
     assert all(chosen.learning_rate_at(step, 20) > 0 for step in range(20))  # cut in warm-up
 
 
+def test_a_carried_part_starts_with_its_share_and_rises_evenly_to_all() -> None:
+    found = [settings(carried_lr=0.2).carried_at(step, 8) for step in (0, 2, 4, 8)]
+    assert found == pytest.approx([0.2, 0.4, 0.6, 1.0])
+    assert [settings().carried_at(step, 8) for step in (0, 4, 8)] == [1, 1, 1]
+
+
+def options(**training: Any) -> NetworkOptions:
+    return NetworkOptions.model_validate({"training": training})
+
+
+def test_a_changed_term_of_the_loss_leaves_the_others_as_they_are() -> None:
+    usual = TRAINING["small"]
+    changed = options(cnt={"loss": {"soft_count": 0.25}}, rel={"epochs": 3}).settings()
+    assert changed["cnt"].loss == usual["cnt"].loss.model_copy(update={"soft_count": 0.25})
+    assert changed["cnt"] == usual["cnt"].model_copy(update={"loss": changed["cnt"].loss})
+    assert changed["rel"].loss == usual["rel"].loss
+    assert changed["vqa"] == usual["vqa"]
+
+
+def test_a_new_task_names_the_terms_it_wants_and_has_no_others() -> None:
+    new = {"learning_rate": 0.1, "batch_size": 8, "epochs": 1}
+    found = options(mine=new, yours={**new, "loss": {"every_box": 2.0}}).settings()
+    assert found["mine"].loss == LossTerms()
+    assert found["yours"].loss == LossTerms(every_box=2.0)
+
+
+@pytest.mark.parametrize(
+    "loss", [{"every_box": -1.0}, {"soft_counts": 1.0}, {"one_answer": 1.0}], ids=str
+)
+def test_terms_that_are_unknown_or_out_of_range_are_refused(loss: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=next(iter(loss))):
+        options(cnt={"loss": loss})
+
+
 @pytest.mark.parametrize(
     "changes",
     [
         {"epoch": 3},
+        {"beta2": 1.0},
+        {"carried_lr": 0.0},
+        {"carried_lr": 1.5},
         {"learning_rate": 0.0},
         {"learning_rate": float("nan")},
         {"batch_size": 0},

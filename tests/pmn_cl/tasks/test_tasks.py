@@ -14,11 +14,11 @@ from pmn_cl.data.samples import Samples
 from pmn_cl.data.store import Store
 from pmn_cl.tasks.answers import AnswerTask
 from pmn_cl.tasks.attributes import AttributeTask
-from pmn_cl.tasks.base import Task
+from pmn_cl.tasks.base import LossTerms, Task
 from pmn_cl.tasks.captions import CaptionTask, words_to_text
 from pmn_cl.tasks.counts import CountTask
 from pmn_cl.tasks.objects import ObjectTask
-from pmn_cl.tasks.relations import RelationTask
+from pmn_cl.tasks.relations import OUT_OF_REACH, RelationTask
 
 ALL: list[Task] = [registry.load(reference)() for reference in registry.TASKS.values()]
 
@@ -170,6 +170,84 @@ def test_samples_without_kinds_are_scored_as_one() -> None:
     assert scores == pytest.approx({"accuracy": 0.5, "within_one": 1.0, "rmse": math.sqrt(0.5)})
     prior = CountTask().prior(columns, {"counts": ["0", "1", "2"]})
     assert prior == {"": [("1", 0.5), ("2", 0.5)]}
+
+
+NOTHING = -math.inf
+
+
+@pytest.mark.parametrize("padding", [NOTHING, OUT_OF_REACH])
+def test_a_yes_or_no_for_every_box_by_hand(padding: float) -> None:
+    """Of two boxes with logits 0 and 2, the second fits; the third is padding."""
+    outputs = torch.tensor([[0.0, 2.0, padding]], requires_grad=True)
+    y = {"target": torch.tensor([1]), "satisfying": torch.tensor([[False, True, False]])}
+    task = RelationTask()
+    one_of_them = math.log(1 + math.e**2) - 2
+    each = (math.log(2) + math.log(1 + math.e**-2)) / 2
+    assert task.loss(outputs, y).item() == pytest.approx(one_of_them)
+    loss = task.training_loss(outputs, y, LossTerms(every_box=3.0))
+    assert loss.item() == pytest.approx(one_of_them + 3 * each, rel=1e-6)
+    loss.backward()
+    assert outputs.grad is not None and outputs.grad.isfinite().all()
+    assert outputs.grad[0, 2] == 0
+
+
+def test_each_sample_weighs_the_same_however_many_boxes_it_has() -> None:
+    outputs = torch.tensor([[1.0, NOTHING, NOTHING], [0.5, -1.0, 2.0]])
+    y = {"target": torch.tensor([0, 2]), "satisfying": torch.tensor([[1, 0, 0], [1, 0, 1]]) > 0}
+    terms, task = LossTerms(every_box=1.0), RelationTask()
+    both = task.training_loss(outputs, y, terms)
+    alone = [
+        task.training_loss(outputs[[n]], {k: v[[n]] for k, v in y.items()}, terms) for n in range(2)
+    ]
+    assert both.item() == pytest.approx(sum(loss.item() for loss in alone) / 2)
+
+
+def test_the_distance_of_counts_is_added_by_its_weight() -> None:
+    # Torn between 0 and 1 when it is 2: 1.5 off, of which smooth L1 makes 1.
+    outputs = torch.tensor([[0.0, 0.0, -30.0]])
+    y = {"count": torch.tensor([2])}
+    plain = CountTask().loss(outputs, y).item()
+    found = CountTask().training_loss(outputs, y, LossTerms(count_distance=0.5)).item()
+    assert found == pytest.approx(plain + 0.5 * 1.0, abs=1e-5)
+
+
+def test_one_answer_is_cross_entropy_where_there_is_one() -> None:
+    outputs = torch.randn(5, 7, generator=torch.Generator().manual_seed(0))
+    answers = torch.tensor([3, 0, 6, 6, 1])
+    y = {
+        "answers": torch.stack([answers, torch.zeros(5, dtype=torch.long)], dim=1),
+        "scores": torch.tensor([[1.0, 0.0]] * 5),
+    }
+    found = AnswerTask().training_loss(outputs, y, LossTerms(one_answer=True))
+    torch.testing.assert_close(found, torch.nn.functional.cross_entropy(outputs, answers))
+
+
+def test_several_answers_share_by_their_scores() -> None:
+    """Logits ln 1, ln 2, ln 5: probabilities 1/8, 2/8 and 5/8."""
+    outputs = torch.tensor([[1.0, 2.0, 5.0]]).log()
+    y = {"answers": torch.tensor([[2, 0]]), "scores": torch.tensor([[0.9, 0.3]])}
+    found = AnswerTask().training_loss(outputs, y, LossTerms(one_answer=True))
+    assert found.item() == pytest.approx(-0.75 * math.log(5 / 8) - 0.25 * math.log(1 / 8))
+
+
+@pytest.mark.parametrize("task", ALL, ids=lambda task: task.name)
+def test_without_terms_a_task_learns_by_its_plain_loss(task: Task, digits: Store) -> None:
+    samples = Samples.whole(digits, "val", task)
+    _, y = Batches(samples, Scenes(digits, "val"))[np.arange(6)]
+    regions, words = (6, 24), (6, 16)
+    over = {"obj": (*regions, 11), "att": (*regions, 11), "rel": regions}
+    over |= {"cap": (*words, 60), "cnt": (6, 13), "vqa": (6, 60)}
+    outputs = torch.randn(over[task.name], generator=torch.Generator().manual_seed(0))
+    plain = task.loss(outputs, y)
+    assert torch.equal(task.training_loss(outputs, y, LossTerms()), plain)
+    every = {"every_box": 1.0, "count_distance": 1.0, "soft_count": 1.0, "one_answer": True}
+    changed = [
+        name
+        for name, value in every.items()
+        if not torch.equal(task.training_loss(outputs, y, LossTerms(**{name: value})), plain)
+    ]
+    expected = {"rel": ["every_box"], "cnt": ["count_distance"], "vqa": ["one_answer"]}
+    assert changed == expected.get(task.name, [])
 
 
 def test_a_count_that_is_not_known_teaches_nothing() -> None:

@@ -1,0 +1,64 @@
+"""Where PMN's modules start: at the scale of what they get, but not at the paper's size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from pmn_cl.modules.layers import GatedTanh, ScaledLinear, SoftAttention
+from pmn_cl.modules.question import QuestionParts
+from strategies.options import PmnOptions
+from strategies.pmn import Progressive
+
+Experiences = dict[str, dict[str, Any]]
+TASKS = ["obj", "att", "rel", "cap", "cnt", "vqa"]
+
+
+@pytest.fixture(scope="module")
+def experiences(open_stream: Callable[..., Experiences]) -> Experiences:
+    return open_stream(TASKS, 10.0)
+
+
+def built(experiences: Experiences, **options: Any) -> Progressive:
+    torch.manual_seed(0)
+    strategy = Progressive(options=PmnOptions.model_validate(options))
+    strategy.build(experiences["train"].values())
+    return strategy
+
+
+def parts_of(strategy: Progressive, kind: type) -> list[Any]:
+    return [part for part in strategy.network.modules() if isinstance(part, kind)]
+
+
+def test_every_junction_of_every_module_starts_scaled(experiences: Experiences) -> None:
+    strategy = built(experiences, asking="own")
+    for part in parts_of(strategy, ScaledLinear):
+        assert not part.bias.any()
+        assert float(part.weight.var()) == pytest.approx(2 / part.in_features, rel=0.25)
+    for part in parts_of(strategy, SoftAttention):
+        assert float(part.z.weight.std()) == pytest.approx(part.z.in_features**-0.5, rel=0.25)
+    for part in parts_of(strategy, GatedTanh):
+        assert not part.value.bias.any()
+    assert all(parts_of(strategy, kind) for kind in (ScaledLinear, SoftAttention, GatedTanh))
+
+
+def test_what_is_copied_from_m_cnt_is_not_started_anew(experiences: Experiences) -> None:
+    strategy = built(experiences, asking="copies")
+    counting, answering = (part.state_dict() for part in parts_of(strategy, QuestionParts))
+    assert all(torch.equal(value, answering[name]) for name, value in counting.items())
+    assert strategy.network["vqa"].copied
+
+
+@pytest.mark.parametrize("given", [{"size": "paper"}, {"departures": {"scaled_start": False}}])
+def test_without_the_departure_layers_start_as_torch_has_it(
+    given: dict[str, Any], experiences: Experiences, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(parts: Any) -> None:
+        raise AssertionError("a scaled start was not asked for")
+
+    monkeypatch.setattr("strategies.module_factory.start_scaled", refuse)
+    strategy = built(experiences, **given)
+    assert all(part.bias.any() for part in parts_of(strategy, ScaledLinear))
