@@ -119,10 +119,11 @@ class QuestionEncoder(nn.Module):
 def singular_of(words: Sequence[str]) -> list[int]:
     """Return for each word the number of its singular, where that is in the list; else its own."""
     number = {word: place for place, word in enumerate(words)}
+    nouns = {word for word in words if len(word) > 2}  # "as" is no plural of "a"
     found = []
     for word in words:
         singulars = [word.removesuffix(ending) for ending in ("s", "es") if word.endswith(ending)]
-        found.append(next((number[s] for s in singulars if s in number), number[word]))
+        found.append(next((number[s] for s in singulars if s in nouns), number[word]))
     return found
 
 

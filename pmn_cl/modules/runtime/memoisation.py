@@ -39,7 +39,8 @@ class ScratchPad(dict[str, Tensor]):
 class SceneQuery(str):
     """A query that is the same for all samples, so that the answer depends on the scene alone.
 
-    The answer has a row for each scene of the batch, as ``Environment.scenes`` has them.
+    The answer has a row for each scene of the batch, as ``Environment.scenes`` has them; that of a
+    module that learns has one for each sample, as its batch norm would see too few scenes.
     """
 
 
@@ -101,6 +102,8 @@ def per_query(
         if query is env.regions:  # about all regions of the scene
             said = recall(env, self, "regions", lambda seen: forward(self, seen.regions, seen))
             return env.of_samples(said)
+        if isinstance(query, SceneQuery) and self.training:
+            return once(env, self, query, lambda: forward(self, query, env))
         if isinstance(query, (SceneQuery, SampleQuery)):
             by = "sample" if isinstance(query, SampleQuery) else "scene"
             return recall(env, self, query, lambda seen: forward(self, query, seen), by)

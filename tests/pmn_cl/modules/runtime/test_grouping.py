@@ -245,8 +245,6 @@ def test_gradients_are_those_of_a_batch_that_does_not_know_its_scenes(
 ) -> None:
     """Of the module's own weights and of those of its callees, statistics of batches included."""
     network = network_of(plan(departures=DEPARTURES[size]), modules).train()
-    if task == "vqa":
-        network["cap"].eval()  # it is asked once a scene, so that its statistics are of scenes
     x, gradients = of_scenes(scene), []
     there = x["mask"] if task == "rel" else slice(None)
     for batch in (x, {name: value for name, value in x.items() if name != "scene"}):
