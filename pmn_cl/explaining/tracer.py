@@ -158,7 +158,7 @@ class Tracer:
             looked = attended(calls, env)
             shown = {k: _present(m, env) for k, m in maps.items()}
             shares = _present(looked, env)
-            listened = self._listened(calls)
+            listened = self._listened(calls, env)
             replies = {k: self._reply(call, env, captions, regions) for k, call in calls.items()}
             for row, steps in enumerate(found):
                 steps.append(
@@ -174,14 +174,14 @@ class Tracer:
                 )
         return found
 
-    def _listened(self, calls: Mapping[str, Call]) -> list[list[float]]:
+    def _listened(self, calls: Mapping[str, Call], env: Environment) -> list[list[float]]:
         """Return the attention on the words of the caption, R_cap→vqa's."""
         if CAPTION not in calls:
             return []
         sentence, question = calls[CAPTION].output, calls[ATTEND].query
         words = sentence @ self.module.words.weight
         padding = pad(sentence[:, 1:].sum(2) == 0, (1, 0))
-        logits = self.module.listen(question, words).masked_fill(padding, -torch.inf)
+        logits = self.module.listen(question, words, env).masked_fill(padding, -torch.inf)
         shares: list[list[float]] = logits.softmax(1).tolist()
         return shares
 

