@@ -7,15 +7,18 @@ from pathlib import Path
 import pytest
 from made_results import result
 
-from pmn_cl.config.spec import StrategySpec
 from pmn_cl.config.stream import find_stream, load_spec
 from pmn_cl.errors import UserError
 from pmn_cl.results.ladder import TABLES, tables
 from pmn_cl.studies.ablation import RUNGS, ablation_runs
 
 _SHIPPED = load_spec(find_stream("stream.yaml")[0])
-FASTER = StrategySpec(name="pmn", options={"lr_scale": 3.0})
-STREAM = _SHIPPED.model_copy(update={"strategies": [FASTER, *_SHIPPED.strategies[1:]]})
+FASTER = [
+    given.model_copy(update={"options": {"lr_scale": 3.0}})
+    for given in _SHIPPED.strategies
+    if given.name != "executor"
+]
+STREAM = _SHIPPED.model_copy(update={"strategies": FASTER})
 FOLDER = Path("modules")
 
 
