@@ -137,11 +137,11 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         return outputs, self.loss_of(experience.task, outputs, y, maps)
 
     def loss_of(self, task: Task, outputs: Tensor, y: Any, maps: Sequence[Tensor] = ()) -> Tensor:
-        """Return what a task is learned by; ``maps`` are the soft counts of boxes, if any were."""
+        """Return what a task is learned by; ``maps``: soft counts of boxes, its own the last."""
         terms = self.settings[task.name].loss
         loss = task.training_loss(outputs, y, terms)
         if terms.soft_count and maps and "count" in y:
-            loss = loss + terms.soft_count * known_distance(maps[0], y["count"])
+            loss = loss + terms.soft_count * known_distance(maps[-1], y["count"])
         return loss
 
     def task_loss(self, outputs: Any, y: Any) -> Tensor:
