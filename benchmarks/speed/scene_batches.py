@@ -19,7 +19,7 @@ from benchmarks.stream import Stream
 from pmn_cl import registry
 from pmn_cl.config.stream import parse_stream
 
-_SCENES, _EPOCHS = 500, 1
+_SCENES, _EPOCHS = 500, 4
 _TASKS = ("obj", "att", "rel", "cap", "cnt", "vqa")
 _WHAT = (("pmn", "vqa"), ("pmn", "cnt"), ("hard_sharing", "vqa"))
 
