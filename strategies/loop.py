@@ -46,7 +46,7 @@ from strategies.loaders import (
     rows_of,
     task_seed,
 )
-from strategies.losses import counted_maps
+from strategies.losses import CountedMap, counted_maps, soft_count
 from strategies.non_finite import non_finite_loss
 from strategies.observation import observe
 from strategies.selection import Selection, validation_interval, validation_of
@@ -136,12 +136,14 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
             outputs = self.model(x, experience.task.name, teacher=y)
         return outputs, self.loss_of(experience.task, outputs, y, maps)
 
-    def loss_of(self, task: Task, outputs: Tensor, y: Any, maps: Sequence[Tensor] = ()) -> Tensor:
-        """Return what a task is learned by; ``maps``: soft counts of boxes, its own the last."""
+    def loss_of(
+        self, task: Task, outputs: Tensor, y: Any, maps: Sequence[CountedMap] = ()
+    ) -> Tensor:
+        """Return what a task is learned by; ``maps`` were counted for it, its own the last."""
         terms = self.settings[task.name].loss
         loss = task.training_loss(outputs, y, terms)
         if terms.soft_count and maps and "count" in y:
-            loss = loss + terms.soft_count * known_distance(maps[-1], y["count"])
+            loss = loss + terms.soft_count * known_distance(soft_count(*maps[-1]), y["count"])
         return loss
 
     def task_loss(self, outputs: Any, y: Any) -> Tensor:
@@ -291,12 +293,12 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         if not learning:
             return
         carried = {id(p) for p in self.carried(experience)}
-        groups = {
-            share: [p for p in learning if (id(p) in carried) == share] for share in (False, True)
-        }
+        old, new = (
+            [p for p in learning if (id(p) in carried) == before] for before in (True, False)
+        )
         settings = self.settings[experience.task.name]
         self.optimizer = torch.optim.Adam(
-            [{"params": some, "carried": share} for share, some in groups.items() if some],
+            [{"params": p, "carried": p is old} for p in (new, old) if p],
             lr=settings.learning_rate,
             betas=(0.9, settings.beta2),
             fused=True,

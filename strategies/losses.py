@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from pmn_cl.modules.counter import Counter, intersection_over_union
 from pmn_cl.modules.relation import RelationQuery, relation_code
 
+CountedMap = tuple[Tensor, Tensor]  # boxes (B, 4, N) and their logits (B, N)
 _SAME_THING = 0.45  # boxes that overlap by more show the same object
 
 
@@ -34,12 +35,12 @@ def query_loss(asked: RelationQuery, y: Mapping[str, Tensor], relations: int) ->
 
 
 @contextmanager
-def counted_maps(network: nn.Module) -> Iterator[list[Tensor]]:
-    """Give the soft count (B,) of every map of boxes that is counted meanwhile."""
-    counted: list[Tensor] = []
+def counted_maps(network: nn.Module) -> Iterator[list[CountedMap]]:
+    """Give the boxes and logits of every map that is counted meanwhile."""
+    counted: list[CountedMap] = []
 
-    def count(counter: nn.Module, given: tuple[Tensor, Tensor], found: Tensor) -> None:
-        counted.append(soft_count(*given))
+    def count(counter: nn.Module, given: CountedMap, found: Tensor) -> None:
+        counted.append(given)
 
     counters = [part for part in network.modules() if isinstance(part, Counter)]
     hooks = [counter.register_forward_hook(count) for counter in counters if counter.training]
