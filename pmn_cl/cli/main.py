@@ -46,7 +46,7 @@ def main() -> None:
     \b
     First steps:
       pmn-bench doctor             is this machine ready?
-      pmn-bench run quick.yaml     learn a small stream, in about a minute
+      pmn-bench run quick.yaml     learn a small stream, in a few minutes
       pmn-bench show stream.yaml   what is there to learn?
       pmn-bench init               a stream.yaml of your own
     """
