@@ -31,9 +31,9 @@ def rows_of_stage(samples: Samples, stage: Stage) -> Rows:
     """Return which of the samples a stage leaves; refuse one that leaves none."""
     kept = np.ones(len(samples), dtype=bool)
     if stage.without:
-        families = samples.store.names.get("families", [])
+        column, families = _families(samples)
         numbers = [_number(name, families, samples) for name in stage.without]
-        kept &= ~np.isin(_column(samples, "family"), numbers)
+        kept &= ~np.isin(_column(samples, column), numbers)
     if stage.most_operations is not None:
         kept &= operations(_column(samples, "program")) <= stage.most_operations
     if stage.most_objects is not None:
@@ -73,10 +73,21 @@ def _column(samples: Samples, name: str) -> NDArray[Any]:
     return samples.columns[name]
 
 
+def _families(samples: Samples) -> tuple[str, list[str]]:
+    """Return the column that numbers the families of a task's samples, and their names."""
+    if samples.task.family is None:
+        raise UserError(
+            f"curriculum of {samples.task.name!r}: its samples are of no families; leave `without` "
+            "out"
+        )
+    column, names = samples.task.family
+    return column, list(samples.store.names.get(names, []))
+
+
 def _number(name: str, families: list[str], samples: Samples) -> int:
     if name not in families:
         raise UserError(
-            f"curriculum of {samples.task.name!r}: unknown question family {name!r}, expected one "
+            f"curriculum of {samples.task.name!r}: unknown family {name!r}, expected one "
             f"of {', '.join(families) or 'none: the world has no families'}"
             f"{did_you_mean(name, families)}"
         )

@@ -45,6 +45,16 @@ def test_a_stage_leaves_families_out(digits: Store) -> None:
     assert not left & others
 
 
+def test_the_families_of_relations_are_the_relations(digits: Store) -> None:
+    samples = samples_of(digits, "rel")
+    rows = rows_of_stage(samples, Leaving(without=["left", "right", "above", "below"]))
+    names, relation = digits.names["relations"], samples.columns["relation"]
+    assert {names[number] for number in relation[rows]} == {"same digit", "same colour", "nearest"}
+    assert not {names[number] for number in np.delete(relation, rows)} - {
+        *("left", "right", "above", "below")
+    }
+
+
 def test_a_stage_leaves_long_programs_out(digits: Store) -> None:
     samples = samples_of(digits, "vqa")
     rows = rows_of_stage(samples, Leaving(most_operations=2))
@@ -71,7 +81,7 @@ def test_limits_hold_together(digits: Store) -> None:
 
 
 def test_an_unknown_family_is_refused_with_the_known_ones(digits: Store) -> None:
-    with pytest.raises(UserError, match=r"unknown question family 'exists'.*did you mean 'exist'"):
+    with pytest.raises(UserError, match=r"unknown family 'exists'.*did you mean 'exist'"):
         rows_of_stage(samples_of(digits, "vqa"), Leaving(without=["exists"]))
 
 
@@ -82,5 +92,5 @@ def test_a_stage_that_leaves_nothing_is_refused(digits: Store) -> None:
 
 
 def test_samples_without_families_are_refused(digits: Store) -> None:
-    with pytest.raises(UserError, match=r"curriculum of 'rel': its samples have no family"):
-        rows_of_stage(samples_of(digits, "rel"), Leaving(without=["exist"]))
+    with pytest.raises(UserError, match=r"curriculum of 'obj': its samples are of no families"):
+        rows_of_stage(samples_of(digits, "obj"), Leaving(without=["exist"]))
