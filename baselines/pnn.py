@@ -32,10 +32,10 @@ from torch.nn.functional import linear
 
 from baselines.common.heads import RegionHead, Teacher, head_for
 from baselines.common.network import HeadsNetwork, HeadsStrategy
-from baselines.common.trunk import Fusion, HeadInput, NetworkPlan, QueryReader, observed
+from baselines.common.trunk import Fusion, HeadInput, NetworkPlan, QueryReader
 from baselines.options import PnnOptions
 from pmn_cl.modules.layers import ScaledLinear
-from pmn_cl.modules.relation import PLACES
+from pmn_cl.modules.places import PLACES, observed
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.strategy.base import Experience
 from pmn_cl.tasks.base import Task

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from pmn_cl.errors import UserError
 from pmn_cl.modules.layers import QuestionEncoder, ScaledLinear, SoftAttention
-from pmn_cl.modules.relation import PLACES, positions, relation_code
+from pmn_cl.modules.places import PLACES, observed
+from pmn_cl.modules.relation import relation_code
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.sizes import Departures, Sizes, WorldShape
 from pmn_cl.tasks.base import Task
@@ -39,11 +40,6 @@ class HeadInput(NamedTuple):
     query: Tensor  # q (B, width)
     attention: Tensor  # logits (B, N) of the regions that the query is about
     fused: Tensor  # z (B, width)
-
-
-def observed(env: Environment) -> Tensor:
-    """Return what is known of each region (S, N, d + PLACES): its features, and where it is."""
-    return torch.cat([env.scenes.regions, positions(env.scenes.boxes)], dim=2)
 
 
 class QueryReader(nn.Module):

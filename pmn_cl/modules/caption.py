@@ -12,8 +12,15 @@ from torch.nn.functional import one_hot, pad
 from pmn_cl.modules.compositional import ATTEND, RESIDUAL, CompositionalModule, part_name
 from pmn_cl.modules.importance import Importance, Importances
 from pmn_cl.modules.layers import SoftAttention, perceptron, receiver
+from pmn_cl.modules.places import PLACES, observed
 from pmn_cl.modules.runtime.environment import Environment
-from pmn_cl.modules.runtime.memoisation import SceneQuery, ScratchPad, per_scene, per_step
+from pmn_cl.modules.runtime.memoisation import (
+    SceneQuery,
+    ScratchPad,
+    per_batch,
+    per_scene,
+    per_step,
+)
 from pmn_cl.modules.task_module import ModulePlan, TaskModule
 
 LONGEST = 16  # T, in words with the end mark
@@ -53,12 +60,14 @@ class CaptionModule(CompositionalModule):
         width, words = sizes.caption, plan.shape.count("caption words")
         groups = [[ATTEND], [*callees, RESIDUAL]]
         self.G = Importance(width, groups, plan.gates)
-        self.attention = SoftAttention(width, region, sizes.attention)  # Ω
-        self.delta = perceptron(region, width, width)  # Δ
+        self.region = region
+        seen = region + (PLACES if plan.departures.caption_positions else 0)
+        self.attention = SoftAttention(width, seen, sizes.attention)  # Ω
+        self.delta = perceptron(seen, width, width)  # Δ
         sizes_of = {k: callee.answer_width for k, callee in callees.items()} | {RESIDUAL: width}
         self.R = nn.ModuleDict({part_name(k): receiver(n, width) for k, n in sizes_of.items()})
         self.words = nn.Embedding(words, sizes.word, padding_idx=0)
-        self.first = nn.GRUCell(region + sizes.word + width, width)  # U
+        self.first = nn.GRUCell(seen + sizes.word + width, width)  # U
         self.second = nn.GRUCell(width + width, width)
         self.speak = nn.Linear(width, words)  # Ψ
 
@@ -90,12 +99,18 @@ class CaptionModule(CompositionalModule):
         """Q: the first hidden state for Ω; for the others the region attended to."""
         if k == ATTEND:
             return s.h1
-        return self._region(V, env)
+        attended = self._attended(V, env)
+        return attended if k == RESIDUAL else attended[:, : self.region]
 
     @per_step
-    def _region(self, V: ScratchPad, env: Environment) -> Tensor:
-        """Return the region attended to (B, d)."""
-        return env.attended(V[ATTEND])
+    def _attended(self, V: ScratchPad, env: Environment) -> Tensor:
+        """Return what is seen of the region attended to (B, seen)."""
+        return env.weighted_sum(V[ATTEND], self._seen(env))
+
+    @per_batch
+    def _seen(self, env: Environment) -> Tensor:
+        """Return the regions (S, N, seen), with the places of their boxes where these are seen."""
+        return observed(env) if self.plan.departures.caption_positions else env.scenes.regions
 
     def attend(self, query: Tensor, env: Environment) -> Tensor:
         """Ω: which region to speak of."""
@@ -104,7 +119,7 @@ class CaptionModule(CompositionalModule):
     @per_scene
     def _projected(self, env: Environment) -> Tensor:
         """Return g(d) of Ω (S, N, attention)."""
-        return self.attention.project(env.regions)
+        return self.attention.project(self._seen(env))
 
     def residual(self, query: Tensor, env: Environment) -> Tensor:
         """Δ: anything else in the region."""
@@ -131,8 +146,8 @@ class CaptionModule(CompositionalModule):
 
     @per_scene
     def _mean(self, env: Environment) -> Tensor:
-        """Return the mean of all regions (S, d)."""
-        return env.mean_region()
+        """Return the mean of all regions (S, seen)."""
+        return env.scenes.mean_of(self._seen(env))
 
     def _say(self, s: CaptionState) -> CaptionState:
         """Score the words, and choose the input of the next step."""

@@ -85,7 +85,8 @@ class Departures(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-    positions: bool = False  # Δ_rel sees centre, size and their products, not only corners
+    positions: bool = False  # Δ_rel sees centre, size and waves over the centre, not only corners
+    caption_positions: bool = False  # M_cap sees where regions are: in Ω, Δ and their mean
     scaled_start: bool = False  # layers that are multiplied start at the scale of their input
     singulars: bool = False  # a plural has the word vector of its singular
     shared_projection: bool = False  # Ω and b compare with the same g(d)
@@ -102,6 +103,7 @@ DEPARTURES = {
     "paper": Departures(),
     "small": Departures(
         positions=True,
+        caption_positions=True,
         scaled_start=True,
         singulars=True,
         shared_projection=True,

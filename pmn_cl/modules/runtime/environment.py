@@ -131,11 +131,10 @@ class Environment:
             part_of=(whole, chosen if among is None else among[chosen]),
         )
 
-    def mean_region(self) -> Tensor:
-        """Return the mean of the regions that are there (B, d)."""
-        return grouping.weighted_sum(
-            self.mask / self.mask.sum(1, keepdim=True), self.regions, groups=None
-        )
+    def mean_of(self, vectors: Tensor) -> Tensor:
+        """Return the mean (B, d) of what is known (B, N, d) of the regions that are there."""
+        weights = self.mask / self.mask.sum(1, keepdim=True)
+        return grouping.weighted_sum(weights, vectors, groups=None)
 
     def attended(self, attention: Tensor) -> Tensor:
         """Return the sum of the regions (B, d), weighted by an attention map (B, N)."""

@@ -59,7 +59,8 @@ def test_attention_is_on_what_is_there(batch: Batch) -> None:
 def test_the_mean_region_leaves_padding_out(
     batch: Batch, padded: Callable[..., dict[str, Tensor]]
 ) -> None:
-    found = Environment.of(padded(batch())).mean_region()
+    env = Environment.of(padded(batch()))
+    found = env.mean_of(env.regions)
     for b, count in enumerate((5, 3, 4)):
         expected = sum(batch()["regions"][b, i] for i in range(count)) / count
         assert torch.allclose(found[b], expected, atol=1e-6)
