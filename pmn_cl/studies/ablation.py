@@ -107,6 +107,7 @@ def ablation_runs(
         if name not in RUNGS:
             near = did_you_mean(name, RUNGS)
             raise UserError(f"--only {name!r}: expected one of {', '.join(RUNGS)}{near}")
+    curricula = {task.task: task.curriculum for task in spec.stream.tasks}
     runs = []
     for name, rung in RUNGS.items():
         if only and name not in only:
@@ -114,7 +115,10 @@ def ablation_runs(
         usual = spec.plain(rung.strategy) or spec.plain("pmn") or StrategySpec(name="pmn")
         options = {**usual.options, **rung.options}
         *below, last = [
-            TaskSpec(task=task, calls=list(calls), fraction=None) for task, calls in rung.tasks
+            TaskSpec(
+                task=task, calls=list(calls), fraction=None, curriculum=curricula.get(task, [])
+            )
+            for task, calls in rung.tasks
         ]
         tasks = [*below, last.model_copy(update={"extra": rung.extra})]
         runs += [

@@ -98,6 +98,7 @@ def swept_tasks(spec: BenchmarkSpec, task: str) -> list[TaskSpec]:
             task=item.task,
             calls=calls[name],
             fraction=None if name == task else item.fraction or spec.fraction,
+            curriculum=item.curriculum,
         )
         for name, item in given.items()
         if name in needed

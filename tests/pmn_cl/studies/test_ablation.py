@@ -47,6 +47,9 @@ def test_every_rung_is_a_stream_that_can_be_run() -> None:
             learned.append(item.task)
         assert run.strategy.options["lr_scale"] == 3.0  # as the stream has it for pmn
         assert run.stream.budget == STREAM.budget
+        stages = {item.task: item.curriculum for item in STREAM.tasks}
+        assert all(item.curriculum == stages[item.task] for item in run.stream.tasks)
+    assert any(item.curriculum for item in STREAM.tasks)
 
 
 def test_a_single_rung_by_name() -> None:

@@ -42,6 +42,8 @@ def test_the_papers_sweep() -> None:
     assert tasks["vqa"].calls == ["rel", "obj", "att", "cap"] and "cnt" not in tasks
     assert tasks["vqa"].fraction is None  # the stream's
     assert {tasks[name].fraction for name in ("obj", "att", "rel", "cap")} == {100}
+    [rel] = [item for item in STREAM.tasks if item.task == "rel"]
+    assert tasks["rel"].curriculum == rel.curriculum != []
 
 
 def test_another_task_has_what_it_calls_below_it() -> None:
