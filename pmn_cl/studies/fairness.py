@@ -10,12 +10,9 @@ from pmn_cl.results.searches import TUNED, read_tuned
 from pmn_cl.strategy.base import Strategy
 from pmn_cl.studies.tuning import TRIALS
 
-_DISTANCE = "how far a count is off (smooth L1)"
 _SUPERVISION = {
     "executor": "none, but it is given the program of every question",
-    "pmn": f"[b, r] of cnt's relational questions (`supervise: []`: none); {_DISTANCE}",
-    "independent": _DISTANCE,
-    "parameter_matched": _DISTANCE,
+    "pmn": "[b, r] of cnt's relational questions (`supervise: []`: none)",
 }
 
 

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from pmn_cl.modules.caption import END, GREEDY, PROBABILITIES, START, soft_sentence
+from pmn_cl.modules.places import positions
 from pmn_cl.modules.runtime.environment import Environment
-from pmn_cl.modules.sizes import SIZES
+from pmn_cl.modules.sizes import SIZES, Departures
 from pmn_cl.modules.task_module import ModulePlan
 
 Modules = Callable[..., dict[str, Any]]
@@ -71,20 +72,24 @@ def sentence_of(
     """
     obj, att, cap = (equations(made[name]) for name in ("obj", "att", "cap"))
     X = x["regions"][b, x["mask"][b]].double().numpy()
+    known = X  # by Ω, Δ and the first GRU layer
+    if made["cap"].plan.departures.caption_positions:
+        known = np.concatenate([X, positions(x["boxes"][b, x["mask"][b]].double()).numpy()], axis=1)
     width = cap.weights["speak.weight"].shape[1]
     h1, h2 = np.zeros(width), np.zeros(width)
     word, spoken = np.eye(WORDS)[START], []
     for t in range(LONGEST):
         g = cap.linear("G.scores", h1)  # Ω, obj, att, Δ
-        p = cap.softmax(cap.attention("attention", h1, X))
+        p = cap.softmax(cap.attention("attention", h1, known))
         seen = sum(p[i] * X[i] for i in range(len(X)))
+        looked = sum(p[i] * known[i] for i in range(len(X)))
         v_obj = cap.receiver("R.obj", np.tanh(obj.linear("project", seen)))
         v_att = cap.receiver("R.att", np.tanh(att.linear("project", seen)))
-        v_delta = cap.receiver("R.residual", cap.mlp("delta", seen))
+        v_delta = cap.receiver("R.residual", cap.mlp("delta", looked))
         gates = cap.softmax(g[1:])
         rho = gates[0] * v_obj + gates[1] * v_att + gates[2] * v_delta
         last = word @ cap.weights["words.weight"]
-        h1 = cap.gru("first", np.concatenate([X.mean(0), last, h2]), h1)
+        h1 = cap.gru("first", np.concatenate([known.mean(0), last, h2]), h1)
         h2 = cap.gru("second", np.concatenate([h1, rho]), h2)
         spoken.append(cap.linear("speak", h2))
         word = following(t, spoken[-1])
@@ -101,12 +106,20 @@ def cut(spoken: Any) -> Any:
 
 
 @pytest.mark.parametrize("query", [PROBABILITIES, GREEDY])
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("places", [False, True])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_it_computes_the_equations_of_the_appendix(
-    query: str, seed: int, plan: Plans, modules: Modules, batch: Batch, equations: Any
+    query: str,
+    places: bool,
+    seed: int,
+    plan: Plans,
+    modules: Modules,
+    batch: Batch,
+    equations: Any,
 ) -> None:
     """For another module the words' probabilities are the next input; else the likeliest word."""
-    made, x = modules(plan(), seed=seed), batch(seed=seed)
+    departures = Departures(caption_positions=places)
+    made, x = modules(plan(departures=departures), seed=seed), batch(seed=seed)
     cap = made["cap"]
     found = cap(query, Environment.of(x))
 

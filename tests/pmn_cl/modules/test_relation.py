@@ -12,10 +12,8 @@ from torch import Tensor, nn
 
 from pmn_cl.errors import UserError
 from pmn_cl.modules.relation import (
-    PLACES,
     RelationModule,
     RelationQuery,
-    positions,
     relation_code,
     relation_codes,
 )
@@ -246,45 +244,6 @@ def test_relations_are_numbered_by_direction() -> None:
     }
     assert sorted(codes.values()) == list(range(6))
     assert codes[1, 2] == 5
-
-
-def test_positions_by_hand() -> None:
-    """A box from (0.25, 0) to (0.75, 1): centre (0, 0) of −1 … 1; and one in the lower right."""
-    boxes = torch.tensor([[0.25, 0, 0.75, 1], [0.5, 0.75, 1.0, 1.0]])
-    found = positions(boxes)
-    assert found.shape == (2, PLACES) == (2, 4 + 2 * WAVES)
-    assert found[0].tolist() == [0, 0, 0.5, 1, *[0] * WAVES, *[1] * WAVES]
-    assert found[1, :4].tolist() == [0.5, 0.75, 0.5, 0.25]
-    assert np.allclose(found[1], placed(boxes[1].double().numpy()), atol=1e-6)
-    # Twice as long as the picture, from left to right: a quarter of a turn at x = 1.
-    first = [(i, j) for i in range(-4, 5) for j in range(-4, 5) if (i, j) > (0, 0)].index((1, 0))
-    eighth = 2**-0.5  # of both sine and cosine
-    assert found[1, [4 + first, 4 + WAVES + first]].tolist() == pytest.approx([eighth, eighth])
-
-
-def test_products_of_waves_depend_on_how_boxes_lie_to_each_other_alone() -> None:
-    """cos a cos b + sin a sin b = cos(a − b): moving both boxes changes nothing."""
-    generator = torch.Generator().manual_seed(0)
-    one, other, moved = torch.rand(3, 200, 2, generator=generator).double() * 0.3
-
-    def waves(corner: Tensor) -> Tensor:
-        box = torch.cat([corner, corner + 0.1], dim=1)
-        return positions(box)[:, 4:]
-
-    def product(a: Tensor, b: Tensor) -> Tensor:
-        sines, cosines = (waves(a) * waves(b)).split(WAVES, dim=1)
-        return sines + cosines
-
-    assert torch.allclose(product(one, other), product(one + moved, other + moved), atol=1e-5)
-    assert not torch.allclose(product(one, other), product(one + moved, other), atol=0.1)
-
-
-def test_no_two_places_have_the_same_waves() -> None:
-    steps = torch.linspace(0, 1, 21).double()
-    corners = torch.cartesian_prod(steps, steps)
-    waves = positions(torch.cat([corners, corners], dim=1))[:, 4:]
-    apart = torch.cdist(waves, waves) + 100 * torch.eye(len(waves), dtype=torch.float64)
-    assert float(apart.min()) > 0.5
 
 
 def test_gradient_to_the_query_passes_a_frozen_module(
