@@ -1,8 +1,9 @@
 """CPU-seconds until each strategy is half-way between floor and ceiling, on cnt and vqa.
 
-The whole default stream with development seeds, scored on validation: about an hour on one core
-for one seed and all strategies, so `make speed` leaves it out. A strategy that never comes so far
-has "never", and its best score; where all tasks are learned at once, seconds are of all of them. Arguments: seeds, by default 100 101 102.
+The whole default stream with development seeds, scored on validation: ten minutes to half an hour
+a seed on one core, so `make speed` leaves it out. A strategy that never comes so far has "never",
+and its best score. Where all tasks are learned at once, the seconds are of all of them together.
+Arguments: seeds, by default 100 101 102.
 """
 
 from __future__ import annotations
