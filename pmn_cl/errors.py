@@ -7,7 +7,6 @@ escapes is a defect of ours and keeps its traceback.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 
 class UserError(Exception):
@@ -16,5 +15,7 @@ class UserError(Exception):
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the nearest known name, or nothing."""
+    from difflib import get_close_matches  # every command imports this file, few make mistakes
+
     near = get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""

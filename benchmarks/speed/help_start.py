@@ -10,7 +10,7 @@ from pathlib import Path
 from timing import report, seconds
 
 
-def main(limit: float = 0.3) -> bool:
+def main(limit: float = 0.1) -> bool:
     command = [str(Path(sys.executable).with_name("pmn-bench")), "--help"]
 
     def ask() -> None:

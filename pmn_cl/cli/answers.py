@@ -11,7 +11,7 @@ from pmn_cl.cli.options import CACHE_HELP, cache_type, results_folder
 from pmn_cl.console import console, show_progress
 
 
-@click.command(short_help="Answers of runs as a file for an evaluation server.")
+@click.command()
 @results_folder
 @click.option(
     "--run",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _FORMATS = (".png", ".svg", ".json", ".html")
 
 
-@click.command(short_help="How a network came to an answer: text, picture, page, JSON.")
+@click.command()
 @results_folder
 @click.option(
     "--run",
@@ -184,7 +184,7 @@ def _write(
     return paths
 
 
-@click.command(short_help="Whether explanations are true: attention, queries, gates, removal.")
+@click.command()
 @results_folder
 @click.option("--split", default="test", show_default=True, help="test, novel or val.")
 @click.option("--seed", "seeds", multiple=True, type=seed_type, help="Only this (repeatable).")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pmn_cl.human_eval.rounds import Round
 
 
-@click.group(short_help="Let people grade explanations: make pages, collect grades.")
+@click.group()
 def judge() -> None:
     """Repeat the paper's human evaluation (its Table 5).
 

@@ -1,4 +1,4 @@
-"""The command line. Each command imports what it needs when it runs, so that help is instant.
+"""The command line. A command is imported when it runs, and what it needs with it: help is instant.
 
 Exit codes: 0 done; 1 something that was asked for did not succeed; 2 the input is wrong
 (a message, no traceback).
@@ -6,25 +6,31 @@ Exit codes: 0 done; 1 something that was asked for did not succeed; 2 the input 
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import click
 
 from pmn_cl import __version__
-from pmn_cl.cli import (
-    answers,
-    explain,
-    human_eval,
-    modules,
-    prepare,
-    report,
-    results,
-    run,
-    start,
-    worlds,
-)
 from pmn_cl.errors import UserError
 from pmn_cl.mlflow_mirror.exit import leave
+
+
+class _Command(click.Command):
+    """A line of help, and where the command is, for when it is called.
+
+    To import all of them would take longer than to print the help.
+    """
+
+    def __init__(self, name: str, place: str, summary: str) -> None:
+        super().__init__(name, short_help=summary, hidden=not summary)
+        self._place = place
+
+    def make_context(self, *given: Any, **more: Any) -> click.Context:
+        """Import the command; it does all the rest."""
+        file, function = self._place.split(".")
+        command: click.Command = getattr(import_module(f"pmn_cl.cli.{file}"), function)
+        return command.make_context(*given, **more)
 
 
 class _Commands(click.Group):
@@ -52,18 +58,37 @@ def main() -> None:
     """
 
 
-for command in (
-    *(start.doctor, start.init, start.list_names, worlds.prepare, worlds.show),
-    *(run.run_stream, run.plan, run.one_run, run.sweep, run.ablate),
-    *(run.tune, run.verify),
-    *(results.list_results, results.compare, results.merge, results.claims),
-    *(results.sync, results.ui, report.report, modules.modules, human_eval.judge),
-    *(explain.explain, explain.faithfulness, answers.answers),
+for listed in (
+    ("doctor", "start.doctor", "What is wrong with this machine, and what to do."),
+    ("init", "start.init", "Write a stream.yaml to start from."),
+    ("list", "start.list_names", "What can be named in a stream's YAML."),
+    ("prepare", "prepare.prepare", "Build the data of a world once."),
+    ("show", "worlds.show", "What is in a stream; a picture of its world."),
+    ("run", "run.run_stream", "Learn a stream with every strategy and seed."),
+    ("plan", "run.plan", "List the runs of a stream, or write them for Slurm."),
+    ("one-run", "run.one_run", ""),
+    ("sweep", "run.sweep", "Learn one task from less and less data."),
+    ("ablate", "run.ablate", "The paper's ablations, and further controls."),
+    ("tune", "run.tune", "Choose settings on validation, a few trials each."),
+    ("verify", "run.verify", "Run results again from their records."),
+    ("results", "results.list_results", "What is in a folder of results."),
+    ("compare", "results.compare", "Strategies side by side, with intervals."),
+    ("merge", "results.merge", "Join folders of results into one."),
+    ("claims", "results.claims", "Which of the paper's claims hold for a folder of results."),
+    ("sync", "results.sync", "Mirror a folder of results in MLflow."),
+    ("ui", "results.ui", "MLflow's pages on a folder of results."),
+    ("report", "report.report", "One HTML page on a folder of results."),
+    ("modules", "modules.modules", "The library of learned modules."),
+    ("judge", "human_eval.judge", "Let people grade explanations: make pages, collect grades."),
+    ("explain", "explain.explain", "How a network came to an answer: text, picture, page, JSON."),
+    (
+        "faithfulness",
+        "explain.faithfulness",
+        "Whether explanations are true: attention, queries, gates, removal.",
+    ),
+    ("answers", "answers.answers", "Answers of runs as a file for an evaluation server."),
 ):
-    main.add_command(command)
-worlds.prepare.add_command(prepare.features)
-for part in (prepare.visual_genome, prepare.vqa, prepare.coco):
-    worlds.prepare.add_command(part)
+    main.add_command(_Command(*listed))
 
 
 def program() -> None:

@@ -10,7 +10,7 @@ from pmn_cl.cli.options import cache_type
 from pmn_cl.console import console
 
 
-@click.group(short_help="The library of learned modules.")
+@click.group()
 def modules() -> None:
     """List, export and import learned modules.
 

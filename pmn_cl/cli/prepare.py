@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 
 from pmn_cl.cli.options import gathers, seed_type
+from pmn_cl.cli.worlds import prepare
 
 if TYPE_CHECKING:
     from benchmarks.worlds.visual_genome.annotations.coco import CocoOptions
@@ -50,7 +51,7 @@ def _coco_options() -> type[CocoOptions]:
     return CocoOptions
 
 
-@click.command("features", short_help="Region features of published files, in one store.")
+@prepare.command("features", short_help="Region features of published files, in one store.")
 @click.argument("sources", nargs=-1, type=source_type)
 @click.option(
     "--vg",
@@ -177,7 +178,7 @@ def _number(
     return click.option(name, type=limits, default=default, show_default=True, help=said)
 
 
-@click.command("visual-genome", short_help="Objects, attributes, relations of Visual Genome.")
+@prepare.command("visual-genome", short_help="Objects, attributes, relations of Visual Genome.")
 @source_argument
 @click.option(
     "--vocab",
@@ -242,7 +243,7 @@ def visual_genome(
     genome_command(source, out, vocab, coco, options)
 
 
-@click.command("vqa", short_help="Questions of VQA 2.0, and some made of Visual Genome.")
+@prepare.command("vqa", short_help="Questions of VQA 2.0, and some made of Visual Genome.")
 @source_argument
 @train_on_option
 @held_out_option
@@ -283,7 +284,7 @@ def vqa(source: Path, out: Path, glove: Path | None, options: VqaOptions) -> Non
     vqa_command(source, out, glove, options)
 
 
-@click.command("coco", short_help="Captions of COCO.")
+@prepare.command("coco", short_help="Captions of COCO.")
 @source_argument
 @train_on_option
 @held_out_option

@@ -10,7 +10,7 @@ from pmn_cl.cli.options import results_folder
 from pmn_cl.console import show_progress, status
 
 
-@click.command(short_help="One HTML page on a folder of results.")
+@click.command()
 @results_folder
 @click.option(
     "--out",

@@ -42,7 +42,7 @@ def _only_some(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command("results", short_help="What is in a folder of results.")
+@click.command("results")
 @results_folder
 @_only_some
 @click.option("--json", "as_json", is_flag=True, help="A list of objects, for programs.")
@@ -62,7 +62,7 @@ def list_results(folder: Path, as_json: bool, only: ResultFilter) -> None:
             console().print(closing_table(found))
 
 
-@click.command(short_help="Strategies side by side, with intervals.")
+@click.command()
 @results_folder
 @_only_some
 @click.option("--split", default="test", show_default=True, help="test or novel.")
@@ -144,7 +144,7 @@ def _print_families(results: Sequence[Result], split: str, wide: Console) -> Non
         wide.print(table)
 
 
-@click.command(short_help="Join folders of results into one.")
+@click.command()
 @click.argument(
     "folders",
     nargs=-1,
@@ -183,7 +183,7 @@ def merge(
     sys.exit(merge_command(folders, out, console=console(), strict=strict, allowed=allowed))
 
 
-@click.command(short_help="Which of the paper's claims hold for a folder of results.")
+@click.command()
 @results_folder
 @click.option("--strict", is_flag=True, help="Exit with 1 where a claim does not hold.")
 @click.option("--json", "as_json", is_flag=True, help="An object, for programs.")
@@ -210,7 +210,7 @@ def claims(folder: Path, strict: bool, as_json: bool, save: Path | None) -> None
     sys.exit(claims_command(folder, console=console(), strict=strict, as_json=as_json, save=save))
 
 
-@click.command(short_help="Mirror a folder of results in MLflow.")
+@click.command()
 @results_folder
 @click.option(
     "--tracking",
@@ -249,7 +249,7 @@ def _mirror(folder: Path, tracking: str | None) -> Mirrored:
         sys.exit(1)
 
 
-@click.command(short_help="MLflow's pages on a folder of results.")
+@click.command()
 @results_folder
 @click.option("--port", type=click.IntRange(1, 65535), help="[default: 5000, or any that is free]")
 @click.option("--no-browser", is_flag=True, help="Only print the addresses.")

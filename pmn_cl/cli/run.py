@@ -122,7 +122,7 @@ def _drives_runs(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command("run", epilog=STREAM_HELP, short_help="Learn a stream with every strategy and seed.")
+@click.command("run", epilog=STREAM_HELP)
 @click.argument("stream")
 @click.option("--strategy", "strategies", multiple=True, help="Only this one (repeatable).")
 @_drives_runs
@@ -147,7 +147,7 @@ def run_stream(request: RunRequest) -> None:
         sys.exit(run_command(request, console(), progress))
 
 
-@click.command(epilog=STREAM_HELP, short_help="List the runs of a stream, or write them for Slurm.")
+@click.command(epilog=STREAM_HELP)
 @click.argument("stream")
 @click.option("--strategy", "strategies", multiple=True, help="Only this one (repeatable).")
 @click.option("--seed", "seeds", multiple=True, type=seed_type, help="Only this (repeatable).")
@@ -206,7 +206,7 @@ def one_run(path: Path, number: int) -> None:
     sys.exit(result.status != "completed")
 
 
-@click.command(epilog=STREAM_HELP, short_help="Learn one task from less and less data.")
+@click.command(epilog=STREAM_HELP)
 @click.argument("stream")
 @click.option("--task", default="vqa", show_default=True, help="The task that gets less.")
 @click.option(
@@ -238,7 +238,7 @@ def sweep(request: SweepRequest) -> None:
         sys.exit(sweep_command(request, console(), progress))
 
 
-@click.command(epilog=STREAM_HELP, short_help="The paper's ablations, and further controls.")
+@click.command(epilog=STREAM_HELP)
 @click.argument("stream")
 @click.option("--only", multiple=True, help="One of them, such as M_vqa3 (repeatable).")
 @_drives_runs
@@ -257,7 +257,7 @@ def ablate(request: AblationRequest) -> None:
         sys.exit(ablate_command(request, console(), progress))
 
 
-@click.command(short_help="Run results again from their records.")
+@click.command()
 @click.argument(
     "results", nargs=-1, required=True, metavar="RESULT...", type=click.Path(path_type=Path)
 )
@@ -290,7 +290,7 @@ def verify(
         )
 
 
-@click.command(epilog=STREAM_HELP, short_help="Choose settings on validation, a few trials each.")
+@click.command(epilog=STREAM_HELP)
 @click.argument("stream")
 @click.option("--strategy", "strategies", multiple=True, help="Only this one (repeatable).")
 @click.option(

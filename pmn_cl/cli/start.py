@@ -11,7 +11,7 @@ from pmn_cl.console import console, status
 from pmn_cl.errors import UserError
 
 
-@click.command(short_help="What is wrong with this machine, and what to do.")
+@click.command()
 def doctor() -> None:
     """Say what is wrong with this machine or installation, and what to do about it.
 
@@ -25,7 +25,7 @@ def doctor() -> None:
     sys.exit(any(finding.state == "wrong" for finding in findings))
 
 
-@click.command(short_help="Write a stream.yaml to start from.")
+@click.command()
 @click.argument("path", default="stream.yaml", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--force", is_flag=True, help="Overwrite a file that is there already.")
 def init(path: Path, force: bool) -> None:
@@ -41,7 +41,7 @@ def init(path: Path, force: bool) -> None:
     click.echo(f"wrote {path}; next: pmn-bench show {path}")
 
 
-@click.command("list", short_help="What can be named in a stream's YAML.")
+@click.command("list")
 @click.option("--fairness", is_flag=True, help="How the comparison of the strategies is kept fair.")
 def list_names(fairness: bool) -> None:
     """List what can be named in a stream's YAML: strategies, tasks, worlds; and shipped streams."""

@@ -13,7 +13,7 @@ from pmn_cl.console import console, show_progress, status
 from pmn_cl.errors import UserError
 
 
-@click.group(short_help="Build the data of a world once.")
+@click.group()
 def prepare() -> None:
     """Build the data of a world once, so that streams on it start at once."""
 
@@ -64,7 +64,7 @@ def prepare_digits(
     click.echo(f"{store.path}\n{store.path.stat().st_size:,} bytes, digest {store.digest}")
 
 
-@click.command(epilog=STREAM_HELP, short_help="What is in a stream; a picture of its world.")
+@click.command(epilog=STREAM_HELP)
 @click.argument("stream")
 @click.option(
     "--seed",

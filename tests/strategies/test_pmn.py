@@ -146,7 +146,8 @@ def below(kept: Path) -> list[str]:
 def test_gates_are_told_over_all_and_by_question(
     learned: Learned, experiences: Experiences
 ) -> None:
-    experience, network = experiences["test"]["vqa"], learned.strategy.network
+    # A trace keeps all that was said: of the smallest split.
+    experience, network = experiences["val"]["vqa"], learned.strategy.network
     found = learned.strategy.score(experience)
     trace, kinds = Trace(), torch.as_tensor(experience.samples.columns["kind"])
     x, _ = experience.batches[np.arange(len(experience.batches))]
@@ -163,7 +164,7 @@ def test_gates_are_told_over_all_and_by_question(
 
 
 def test_m_cnt_has_gates_where_it_may_ask_m_rel(learned: Learned, experiences: Experiences) -> None:
-    experience, network = experiences["test"]["cnt"], learned.strategy.network
+    experience, network = experiences["val"]["cnt"], learned.strategy.network
     found = learned.strategy.score(experience)
     x, _ = experience.batches[np.arange(len(experience.batches))]
     with torch.no_grad():

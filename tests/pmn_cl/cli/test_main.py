@@ -38,7 +38,7 @@ def test_help(command: list[str], flag: str) -> None:
     found: click.Command = main
     for name in command:
         assert isinstance(found, click.Group)
-        found = found.commands[name]
+        found = found.commands[name].make_context(name, [], resilient_parsing=True).command
     assert found.help
     assert " ".join(found.help.split("\n\n")[0].split()) in " ".join(result.stdout.split())
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import run as run_here
 from tiny_streams import TINY, tiny_stream
 
 from benchmarks.stream import Stream
@@ -27,7 +28,10 @@ from pmn_cl.runs.execute import make_strategy
 from pmn_cl.runs.journal import read_journal
 from pmn_cl.runs.plan import plan_runs
 
-RUN = [sys.executable, "-W", "ignore", "-m", "pmn_cl.cli.main", "run", str(TINY)]
+# A process of its own imports torch and Avalanche twice, in the driver's server too: it is started
+# where a driver is killed or its working directory matters, and else called in this process.
+PROGRAM = [sys.executable, "-W", "ignore", "-m", "pmn_cl.cli.main"]
+NO_MIRROR = ("--tracking", "off")
 
 
 def what_matters(results: list[Result]) -> list[Any]:
@@ -181,28 +185,35 @@ def test_a_run_that_cannot_begin_is_a_result_and_the_others_go_on(
 ) -> None:
     bad = "{name: pmn, supervise: [cmt]}"
     stream = tiny_stream(tmp_path, bad, "constant")
-    given = [*RUN[:-1], str(stream), "--seed", "0", "--seed", "0"]
+    given = ["run", str(stream), "--seed", "0", "--seed", "0", *NO_MIRROR]
+    given += ["--out", str(tmp_path / "out"), "--cache", str(cache)]
     path = os.pathsep.join(p for p in sys.path if p)
-    for _ in (1, 2):  # also when it is tried again
-        done = subprocess.run(
-            [*given, "--out", str(tmp_path / "out"), "--cache", str(cache), "--tracking", "off"],
-            env={**os.environ, "PYTHONPATH": path},
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 1, done.stderr
-        assert "unknown task 'cmt'" in done.stdout and "Traceback" not in done.stderr
-        failed, whole = sorted(read_results(tmp_path / "out"), key=lambda r: r.status != "failed")
-        assert (failed.status, whole.status) == ("failed", "completed")
-        assert failed.summary()["average"] is None
-        assert "constant (floor)" in done.stdout.splitlines()[-4]  # first, below the titles
+    first = subprocess.run(
+        [*PROGRAM, *given],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    check_one_could_not_begin(tmp_path / "out", first.returncode, first.stdout, first.stderr)
+    again = run_here(*given)
+    check_one_could_not_begin(tmp_path / "out", again.exit_code, again.stdout, again.stderr)
+
+
+def check_one_could_not_begin(out: Path, code: int, said: str, warned: str) -> None:
+    assert code == 1, warned
+    assert "unknown task 'cmt'" in said and "Traceback" not in warned
+    failed, whole = sorted(read_results(out), key=lambda r: r.status != "failed")
+    assert (failed.status, whole.status) == ("failed", "completed")
+    assert failed.summary()["average"] is None
+    assert "constant (floor)" in said.splitlines()[-4]  # first, below the titles
 
 
 def test_a_state_that_the_journal_knows_nothing_of_is_not_trusted(
     runs: list[RunSpec], cache: Path, tmp_path: Path
 ) -> None:
     run = next(run for run in runs if run.key.startswith("hard_sharing-"))
-    driver = start(tmp_path, cache, "--strategy", "hard_sharing", "--seed", str(run.seed))
+    chosen = ("--strategy", "hard_sharing", "--seed", str(run.seed))
+    driver = start(tmp_path, cache, *chosen, *NO_MIRROR)
     folder = tmp_path / run.key
     journal = folder / JOURNAL
     while not journal.exists() or "experience" not in {e["event"] for e in read_journal(journal)}:
@@ -228,18 +239,9 @@ def test_the_working_directory_shadows_nothing(cache: Path, tmp_path: Path) -> N
     for name in ("strategies", "benchmarks", "torch"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise ImportError('shadowed')", "utf-8")
-    given = [
-        *RUN,
-        "--strategy",
-        "hard_sharing",
-        "--seed",
-        "0",
-        "--out",
-        "out",
-        "--cache",
-        str(cache),
-    ]
-    script = f"import sys; sys.argv = {given[4:]!r}; sys.path.remove('')\n"
+    given = ["pmn-bench", "run", str(TINY), "--strategy", "hard_sharing", "--seed", "0"]
+    given += ["--out", "out", "--cache", str(cache), *NO_MIRROR]
+    script = f"import sys; sys.argv = {given!r}; sys.path.remove('')\n"
     script += "from pmn_cl.cli.main import main; main()"
     path = os.pathsep.join(p for p in sys.path if p)
     done = subprocess.run(
@@ -255,11 +257,14 @@ def test_the_working_directory_shadows_nothing(cache: Path, tmp_path: Path) -> N
 # Cut off at any moment.
 
 
+def whole_stream(out: Path, cache: Path) -> list[str]:
+    return ["run", str(TINY), "--out", str(out), "--cache", str(cache), "--checkpoint-every", "0"]
+
+
 def start(out: Path, cache: Path, *more: str) -> subprocess.Popen[str]:
-    given = [*RUN, "--out", str(out), "--cache", str(cache), "--checkpoint-every", "0", *more]
     path = os.pathsep.join(p for p in sys.path if p)
     return subprocess.Popen(
-        given,
+        [*PROGRAM, *whole_stream(out, cache), *more],
         env={**os.environ, "PYTHONPATH": path},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -282,11 +287,11 @@ def lines_of(out: Path) -> dict[str, int]:
     return {path.parent.name: len(read_journal(path)) for path in out.glob(f"*/{JOURNAL}")}
 
 
-def kill_and_resume(out: Path, cache: Path, kills: int, seed: int) -> list[Result]:
+def kill_and_resume(out: Path, cache: Path, kills: int, seed: int, *more: str) -> list[Result]:
     """Kill driver or worker at random moments, start again, and return the end."""
     chance = random.Random(seed)
     for number in range(kills):
-        driver = start(out, cache)
+        driver = start(out, cache, *more)
         before = lines_of(out)
         moment = time.monotonic() + chance.uniform(0.5, 6.0)
         # So that every kill hits a run that is under way.
@@ -306,16 +311,16 @@ def kill_and_resume(out: Path, cache: Path, kills: int, seed: int) -> list[Resul
             driver.wait()
         after = lines_of(out)  # every line can be read, and none was lost
         assert all(after.get(key, 0) >= count for key, count in before.items())
-    last = start(out, cache)
-    said, _ = last.communicate()
-    assert last.returncode == 0, said
+    last = run_here(*whole_stream(out, cache), *more)
+    assert last.exit_code == 0, last.output
     return read_results(out)
 
 
 def test_runs_killed_at_random_moments_end_as_if_nothing_had_happened(
     cache: Path, tmp_path: Path, undisturbed: tuple[Path, list[Result]]
 ) -> None:
-    found = kill_and_resume(tmp_path, cache, kills=2, seed=1)  # the driver, and a worker
+    # The driver, and a worker; with a mirror among the fifty.
+    found = kill_and_resume(tmp_path, cache, 2, 1, *NO_MIRROR)
     assert what_matters(found) == what_matters(undisturbed[1])
 
 
@@ -324,7 +329,7 @@ def test_runs_killed_at_random_moments_end_as_if_nothing_had_happened(
 def test_fifty_kills(
     seed: int, cache: Path, tmp_path: Path, undisturbed: tuple[Path, list[Result]]
 ) -> None:
-    found = kill_and_resume(tmp_path, cache, kills=5, seed=seed)
+    found = kill_and_resume(tmp_path, cache, 5, seed)
     assert what_matters(found) == what_matters(undisturbed[1])
 
 
@@ -340,7 +345,6 @@ def test_ctrl_c_stops_in_order_and_says_how_to_go_on(
     assert "the same command goes on" in said
     statuses = {result.status for result in read_results(tmp_path)}
     assert "interrupted" in statuses and "failed" not in statuses
-    again = start(tmp_path, cache)
-    said, _ = again.communicate()
-    assert again.returncode == 0, said
+    again = run_here(*whole_stream(tmp_path, cache), *NO_MIRROR)
+    assert again.exit_code == 0, again.output
     assert what_matters(read_results(tmp_path)) == what_matters(undisturbed[1])
