@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 import torch
 from torch import Tensor
@@ -55,7 +57,9 @@ def test_listening_to_the_caption_is_what_the_receiver_heard(ending: Lively) -> 
 
 
 def test_a_batch_tells_of_a_question_what_it_tells_alone(ending: Lively) -> None:
-    network, x = ending
+    """In double precision: what rounding does to one of twelve rows is no matter of tracing."""
+    network = deepcopy(ending[0]).double()
+    x = {name: v.double() if v.is_floating_point() else v for name, v in ending[1].items()}
     together = tracer_of(network)(x)
     assert len({len(one["caption"]) for one in together}) > 2  # some end before others
     for row in (0, 5, 11):
@@ -65,7 +69,7 @@ def test_a_batch_tells_of_a_question_what_it_tells_alone(ending: Lively) -> None
         assert [(c.number, c.caller, c.callee, c.step) for c in one["calls"]] == [
             (c.number, c.caller, c.callee, c.step) for c in alone["calls"]
         ]
-        assert one["attended"] == pytest.approx(alone["attended"], abs=1e-5)
+        assert one["attended"] == pytest.approx(alone["attended"], abs=1e-12)
 
 
 def test_padding_is_no_region(lively: Lively) -> None:
