@@ -17,6 +17,7 @@ from pmn_cl.explaining.tracer import TASK, Tracer
 from pmn_cl.modules.runtime.network import ModuleNetwork
 from pmn_cl.progress import ProgressCallback
 from pmn_cl.runs.learned import LearnedRun, PlainExperience
+from pmn_cl.tasks.base import LossTerms
 from pmn_cl.tasks.captions import words_to_text
 
 _AT_ONCE = 200  # questions
@@ -41,9 +42,10 @@ class Explainer:
     ) -> None:
         opened = LearnedRun(folder, run, cache=cache, progress=progress)
         self.result = opened.result
-        self.strategy: Any = opened.strategy
+        strategy: Any = opened.strategy
+        self.strategy = strategy
         self.world, self.store = opened.stream.world, opened.store
-        network = getattr(self.strategy, "network", None)
+        network = getattr(strategy, "network", None)
         if not isinstance(network, ModuleNetwork):
             raise UserError(
                 f"{self.result.key}: {self.result.strategy!r} has no modules to explain; expected "
@@ -56,7 +58,9 @@ class Explainer:
             if task.task.name == TASK
             for split in task.splits
         }
-        self.tracer = Tracer(network, self.store.names, self.world.relation_phrases())
+        self.terms: LossTerms = strategy.settings[TASK].loss
+        phrases = self.world.relation_phrases()
+        self.tracer = Tracer(network, self.store.names, phrases, self.terms)
 
     def explain(
         self, ids: Sequence[int], split: str = "test", progress: ProgressCallback | None = None

@@ -18,6 +18,8 @@ from pmn_cl.modules.importance import Importances
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.runtime.network import ModuleNetwork
 from pmn_cl.modules.runtime.trace import Call, Trace
+from pmn_cl.tasks.answers import AnswerTask
+from pmn_cl.tasks.base import LossTerms
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,11 @@ class Intervention:
 
 
 @torch.no_grad()
-def observe(network: ModuleNetwork, x: Mapping[str, Tensor]) -> Intervention:
-    """Answer a batch of questions, and keep what M_vqa itself did; others may remember."""
+def observe(network: ModuleNetwork, x: Mapping[str, Tensor], terms: LossTerms) -> Intervention:
+    """Answer a batch of questions, and keep what M_vqa itself did; others may remember.
+
+    ``terms`` are those that M_vqa learned by.
+    """
     module = _module(network)
     trace = Trace()
     env = Environment.of(dict(x.items()), network.memory, trace, TASK)
@@ -64,7 +69,7 @@ def observe(network: ModuleNetwork, x: Mapping[str, Tensor]) -> Intervention:
     asked = [calls["rel"].query for calls in by_step if "rel" in calls]
     related = len(asked) == len(by_step)
     return Intervention(
-        probabilities=outputs.sigmoid().cpu().numpy(),
+        probabilities=AnswerTask().probabilities(outputs, terms).cpu().numpy(),
         gates={k: stacked([gate_of(calls, k) for calls in by_step]) for k in module.call_list},
         attended=stacked([attended(calls, env) for calls in by_step]),
         asked_box=stacked([query.box for query in asked]) if related else None,
@@ -73,10 +78,13 @@ def observe(network: ModuleNetwork, x: Mapping[str, Tensor]) -> Intervention:
 
 
 @torch.no_grad()
-def probabilities(network: ModuleNetwork, x: Mapping[str, Tensor]) -> NDArray[np.float32]:
+def probabilities(
+    network: ModuleNetwork, x: Mapping[str, Tensor], terms: LossTerms
+) -> NDArray[np.float32]:
     """Return the probability of every answer (n, answers)."""
     network.eval()
-    found: NDArray[np.float32] = network(x, TASK).sigmoid().cpu().numpy()
+    outputs = network(x, TASK)
+    found: NDArray[np.float32] = AnswerTask().probabilities(outputs, terms).cpu().numpy()
     return found
 
 

@@ -56,6 +56,7 @@ class _Measurement:
     ) -> None:
         self.explainer, self.rows, self.seed = explainer, rows, seed
         self.network, self.names = explainer.network, explainer.store.names
+        self._terms = explainer.terms
         self.columns = {name: c.array[rows] for name, c in explainer.table(split).items()}
         self.kinds = {kind: marks[rows] for kind, marks in explainer.kinds(split).items()}
         self.experience = explainer.experience(split)
@@ -72,7 +73,9 @@ class _Measurement:
 
     def all(self) -> Measured:
         """Return every measure that the network and the world's truth allow."""
-        seen = Intervention.joined([observe(self.network, x) for x, _ in self._batches()])
+        seen = Intervention.joined(
+            [observe(self.network, x, self._terms) for x, _ in self._batches()]
+        )
         self.mask = np.concatenate([x["mask"].numpy() for x, _ in self._batches(uncounted=True)])
         attention = seen.attended.mean(1)
         if "about" in self.columns:
@@ -189,7 +192,7 @@ class _Measurement:
         """Return the probabilities of all answers, of questions that may be changed first."""
         return np.concatenate(
             [
-                probabilities(self.network, x if change is None else change(x, rows))
+                probabilities(self.network, x if change is None else change(x, rows), self._terms)
                 for x, rows in self._batches()
             ]
         )

@@ -24,6 +24,8 @@ from pmn_cl.modules.runtime.network import ModuleNetwork
 from pmn_cl.modules.runtime.trace import Call, Trace
 from pmn_cl.modules.task_module import TaskModule
 from pmn_cl.modules.terminal import ObjectModule, TerminalModule
+from pmn_cl.tasks.answers import AnswerTask
+from pmn_cl.tasks.base import LossTerms
 
 TASK = "vqa"
 _MAPS = (ATTEND, RELATION)
@@ -41,6 +43,7 @@ class Tracer:
         network: ModuleNetwork,
         names: Mapping[str, list[str]],
         phrases: Mapping[str, str] | None = None,
+        terms: LossTerms | None = None,  # that M_vqa learned by
     ) -> None:
         module = network[TASK]
         if not isinstance(module, AnswerModule):
@@ -49,6 +52,7 @@ class Tracer:
                 "explained; expected M_vqa or a module derived from it"
             )
         self.network, self.module, self.names = network, module, names
+        self._terms = terms or LossTerms()
         self._modules = _reachable(module)
         phrase_of = phrases or {}
         relations = [phrase_of.get(name, name) for name in names.get("relations", [])]
@@ -71,7 +75,8 @@ class Tracer:
         captions = self._captions(trace)
         steps = self._steps(trace, env, captions, regions)
         calls = self._calls(trace, env, captions, regions)
-        top = outputs.sigmoid().topk(min(1 + _NAMED, outputs.shape[1]))
+        probabilities = AnswerTask().probabilities(outputs, self._terms)
+        top = probabilities.topk(min(1 + _NAMED, outputs.shape[1]))
         boxes = _present(env.boxes, env)
         answers = self.names["answers"]
         traced = []

@@ -25,6 +25,7 @@ from pmn_cl.progress import ProgressCallback
 from pmn_cl.runs.learned import LearnedRun
 from pmn_cl.runs.worker import chosen_device
 from pmn_cl.tasks.answers import AnswerTask
+from pmn_cl.tasks.base import LossTerms
 from pmn_cl.tasks.captions import CaptionTask, words_to_text
 
 if TYPE_CHECKING:
@@ -44,9 +45,13 @@ class _Asked(AnswerTask):
 class _Probabilities(_Asked):
     """The same; a prediction is the probability of every answer."""
 
+    def __init__(self, run: LearnedRun) -> None:
+        settings = getattr(run.strategy, "settings", {})  # of one that trains a network
+        self._terms = settings[QUESTIONS].loss if QUESTIONS in settings else LossTerms()
+
     def decode(self, outputs: Tensor) -> NDArray[Any]:
-        """Return σ of the outputs, with enough digits that those near 1 stay apart."""
-        return np.asarray(outputs.double().sigmoid().cpu().numpy())
+        """Return them with enough digits that those near 1 stay apart."""
+        return self.probabilities(outputs.double(), self._terms).cpu().numpy()
 
 
 class _Described(CaptionTask):
@@ -71,11 +76,12 @@ def answer(
     probability is taken.
     """
     store, together = runs[0].store, len(runs) > 1
-    task = _Probabilities() if together else _Asked()
-    samples, scenes = Samples.whole(store, split, task), runs[0].scenes(split)
+    samples, scenes = Samples.whole(store, split, _Asked()), runs[0].scenes(split)
     given: list[NDArray[Any]] = []
     for number, some in enumerate(pieces(samples), start=1):
-        said = [run.predict(task, some, scenes) for run in runs]
+        said = [
+            run.predict(_Probabilities(run) if together else _Asked(), some, scenes) for run in runs
+        ]
         for run, given_by in zip(runs, said, strict=True):
             if together and given_by.ndim != 2:
                 raise UserError(

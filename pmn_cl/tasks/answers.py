@@ -77,6 +77,10 @@ class AnswerTask(Task):
         )
         return loss
 
+    def probabilities(self, outputs: Tensor, terms: LossTerms) -> Tensor:
+        """Return the probability of every answer, as the loss that it was learned by has them."""
+        return outputs.softmax(1) if terms.one_answer else outputs.sigmoid()
+
     def decode(self, outputs: Tensor) -> NDArray[Any]:
         """The likeliest answer."""
         return likeliest(outputs)

@@ -53,7 +53,7 @@ def test_gates_are_those_that_the_network_had(opened: Opened) -> None:
     ids = [3, 141, 59]
     network = explainer.network
     with gates_seen(explainer.tracer.module.G) as seen, torch.no_grad():
-        outputs = network(batch(explainer, ids), "vqa").sigmoid()
+        outputs = network(batch(explainer, ids), "vqa").softmax(1)
     for row, found in enumerate(explainer.explain(ids)):
         assert len(found.steps) == len(seen) == 2
         for step, gates in zip(found.steps, seen, strict=True):

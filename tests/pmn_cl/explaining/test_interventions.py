@@ -14,9 +14,11 @@ from pmn_cl.explaining.explainer import Explainer
 from pmn_cl.explaining.interventions import masked, observe, probabilities, shut, without
 from pmn_cl.modules.answer import AnswerModule
 from pmn_cl.modules.runtime.network import ModuleNetwork
+from pmn_cl.tasks.base import LossTerms
 
 Opened = Callable[[str], Explainer]
 GROUP = ["obj", "att", "cap"]
+TERMS = LossTerms(one_answer=True)
 
 
 def gates(*values: float) -> dict[str, torch.Tensor]:
@@ -67,20 +69,20 @@ def test_removal_is_what_a_softmax_does_whose_score_is_hopeless(
     module = network["vqa"]
     assert isinstance(module, AnswerModule)
     layer = module.G
-    before = probabilities(network, x)
+    before = probabilities(network, x, TERMS)
     with without(network, callee):
-        removed = probabilities(network, x)
+        removed = probabilities(network, x, TERMS)
     place = [k for group in layer.groups for k in group].index(callee)
     kept = {name: value.clone() for name, value in layer.state_dict().items()}
     try:
         with torch.no_grad():
             layer.scores.weight[place] = 0
             layer.scores.bias[place] = -1e4
-        expected = probabilities(network, x)
+        expected = probabilities(network, x, TERMS)
     finally:
         layer.load_state_dict(kept)
     assert removed == pytest.approx(expected, abs=1e-5)
-    assert probabilities(network, x) == pytest.approx(before)  # it comes back
+    assert probabilities(network, x, TERMS) == pytest.approx(before)  # it comes back
     assert abs(removed - before).max() > 0.001
 
 
@@ -92,17 +94,17 @@ def test_masked_regions_are_as_if_they_had_never_been_there(
     there = int(x["mask"].sum())
     hidden = np.zeros(x["mask"].shape, dtype=bool)
     hidden[0, [0, 3]] = True
-    found = probabilities(network, masked(x, hidden))
+    found = probabilities(network, masked(x, hidden), TERMS)
     left = [region for region in range(there) if region not in (0, 3)]
     fewer = {name: x[name][:, left] for name in ("regions", "boxes", "mask")}
-    expected = probabilities(network, {**fewer, "question": x["question"]})
+    expected = probabilities(network, {**fewer, "question": x["question"]}, TERMS)
     assert found == pytest.approx(expected, abs=1e-5)
-    assert abs(found - probabilities(network, x)).max() > 0.001
+    assert abs(found - probabilities(network, x, TERMS)).max() > 0.001
 
 
 def test_what_is_observed_is_what_is_explained(opened: Opened) -> None:
     explainer = opened("pmn")
-    seen = observe(explainer.network, batch(explainer, 5))
+    seen = observe(explainer.network, batch(explainer, 5), TERMS)
     for row, found in enumerate(explainer.explain(range(5))):
         assert seen.probabilities[row].max() == pytest.approx(found.confidence, abs=1e-5)
         count = len(found.boxes)
@@ -117,6 +119,19 @@ def test_what_is_observed_is_what_is_explained(opened: Opened) -> None:
 
 
 def test_the_baseline_asks_nobody(opened: Opened) -> None:
-    seen = observe(opened("independent").network, batch(opened("independent"), 3))
+    seen = observe(opened("independent").network, batch(opened("independent"), 3), TERMS)
     assert (seen.asked_box, seen.asked_relation) == (None, None)
     assert sorted(seen.gates) == ["Δ", "Ω"]
+
+
+def test_answers_that_were_learned_to_compete_have_probabilities_that_sum_to_one(
+    opened: Opened,
+) -> None:
+    """Learned by one softmax, two answers cannot both be sure; by a sigmoid each, they can."""
+    explainer = opened("pmn")
+    network, x = explainer.network, batch(explainer, 5)
+    assert explainer.terms.one_answer
+    assert probabilities(network, x, explainer.terms).sum(1) == pytest.approx(1)
+    logits = network(x, "vqa").detach()
+    each = probabilities(network, x, LossTerms())
+    assert each == pytest.approx(1 / (1 + (-logits).exp().numpy()), abs=1e-6)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from pmn_cl.runs import answers as answering
 from pmn_cl.runs.learned import LearnedRun
 from pmn_cl.runs.plan import plan_runs
 from pmn_cl.runs.worker import finish
-from pmn_cl.tasks.base import Task
+from pmn_cl.tasks.base import LossTerms, Task
 from pmn_cl.tasks.captions import words_to_text
 
 TASKS = [
@@ -154,6 +155,12 @@ class Decided:
 
     store: Store
     logits: list[float]
+    terms: LossTerms = field(default_factory=LossTerms)
+
+    @property
+    def strategy(self) -> SimpleNamespace:
+        """It has learned by these terms."""
+        return SimpleNamespace(settings={"vqa": SimpleNamespace(loss=self.terms)})
 
     def scenes(self, split: str) -> None:
         """It looks at none."""
@@ -172,6 +179,14 @@ def test_probabilities_are_averaged_not_logits(prepared: Path) -> None:
     runs: list[Any] = [Decided(store, logits) for logits in both]
     assert answering.answer(runs, "server").tolist() == [1] * 9
     assert answering.answer(runs[:1], "server").tolist() == [0] * 9
+
+
+def test_answers_that_compete_are_averaged_as_shares(prepared: Path) -> None:
+    """Softmax: (0.73 + 0.02) / 2 = 0.37 and (0.27 + 0.98) / 2 = 0.62; by σ all would be 1.00."""
+    store = make_world(spec_on(prepared).world).prepare()
+    both = ([41.0, 40.0, 0.0, 0.0], [40.0, 44.0, 0.0, 0.0])
+    runs: list[Any] = [Decided(store, logits, LossTerms(one_answer=True)) for logits in both]
+    assert answering.answer(runs, "server").tolist() == [1] * 9
 
 
 def test_captions_have_cocos_form_an_image_once(runs: Path, prepared: Path, tmp_path: Path) -> None:
