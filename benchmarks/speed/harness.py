@@ -53,7 +53,8 @@ def inside_runs(cache: Path, out: Path) -> tuple[dict[str, float], float]:
     from pmn_cl.runs.checkpoint import Checkpoints
     from pmn_cl.runs.journal import Journal
     from pmn_cl.runs.worker import Progresses, finish
-    from pmn_cl.studies.conduct import plan
+    from pmn_cl.studies.request import RunRequest
+    from pmn_cl.studies.run import plan_comparison
     from strategies.loop import TaskTemplate
 
     spent: dict[str, float] = defaultdict(float)
@@ -70,7 +71,7 @@ def inside_runs(cache: Path, out: Path) -> tuple[dict[str, float], float]:
     with ExitStack() as stack:
         for owner, name, part in parts:
             stack.enter_context(timed(spent, owner, name, part))
-        for run in plan(_STREAM).runs:
+        for run in plan_comparison(RunRequest(stream=_STREAM)).runs:
             folder = out / run.key
             folder.mkdir(parents=True)
             finish(run, folder, cache, "cpu", 60.0, lambda: False)
@@ -88,9 +89,14 @@ class Command(NamedTuple):
 
 def whole_command(cache: Path, out: Path, workers: int, **chosen: Any) -> Command:
     """Run the stream as the command does."""
-    from pmn_cl.studies.conduct import carry_through, plan
+    from pmn_cl.studies.conduct import carry_through
+    from pmn_cl.studies.request import RunRequest
+    from pmn_cl.studies.run import plan_comparison
 
-    planned = plan(_STREAM, out=out, workers=workers, **chosen)
+    request = RunRequest(
+        stream=_STREAM, out=out, workers=workers, device="cpu", cache=cache, **chosen
+    )
+    plan = plan_comparison(request)
     samples: list[tuple[float, float]] = []  # time, and CPU-seconds by then
     over = threading.Event()
 
@@ -102,7 +108,7 @@ def whole_command(cache: Path, out: Path, workers: int, **chosen: Any) -> Comman
     wall, cpu = time.time(), time.process_time()
     sampler.start()
     try:
-        outcome = carry_through(planned, Console(quiet=True), device="cpu", cache=cache)
+        outcome = carry_through(plan, request, Console(quiet=True))
     finally:
         over.set()
         sampler.join()
@@ -136,7 +142,7 @@ def first_start(cache: Path, out: Path) -> float:
 
 def throughput_seconds(cache: Path, out: Path, workers: int) -> float:
     """Return how long six equal runs take, from the first one's start to the last one's end."""
-    whole_command(cache, out, workers, strategies=["independent"], seeds=range(6))
+    whole_command(cache, out, workers, strategies=("independent",), seeds=tuple(range(6)))
     spans = starts(out)
     return max(end for _, end in spans) - spans[0][0]
 
