@@ -143,14 +143,16 @@ class MultinetNetwork(HeadsNetwork):
     def answer(self, env: Environment, task: Task, teacher: Teacher) -> Tensor:
         """Return what the task decodes from the last h."""
         h = self.represent(env, task)
-        return self.decode(env, task, h, self.read(env, task, h), teacher)
+        return env.of_samples(self.decode(env, task, h, self.read(env, task, h), teacher))
 
     def represent(self, env: Environment, task: Task) -> Tensor:
-        """Return h (B, N, width) after all passes; gradient comes through the last one only."""
+        """Return h (B, N, width) after all passes; gradient comes through the last one only.
+
+        The first pass starts from r⁰, which samples of a scene share (S, N, width).
+        """
         first = h = self.trunk.look(env)
         if not self.passes or not self.before(task):
             return first
-        first = h = env.of_samples(first)  # what comes back differs from sample to sample
         asked = self.read(env, task, first)
         with torch.no_grad():
             for _ in range(self.passes - 1):
@@ -162,6 +164,7 @@ class MultinetNetwork(HeadsNetwork):
     ) -> Tensor:
         """Return Γ(h, r⁰, Σ rᵅ): decode the tasks before this one, encode and integrate them."""
         integrator, codes = self.integrator(task), []
+        projected: dict[nn.Module, Tensor] = {}  # g(h), once for all tasks that attend with it
         for old in self.before(task):
             if brings_query(task, old):
                 query = self.read(env, old, h)
@@ -169,9 +172,10 @@ class MultinetNetwork(HeadsNetwork):
                 query = integrator.translations[old.name](asked)
             no_word = {"words": env.mask.new_zeros((len(env), 1), dtype=torch.long)}
             teacher = no_word if old.form == "sentence" else None  # gives the first word alone
-            outputs = self.decode(env, old, h, query, teacher)
-            codes.append(integrator.encode(old, outputs, env))
-        joined: Tensor = integrator(h, first, sum(codes[1:], codes[0]))
+            outputs = self.decode(env, old, h, query, teacher, projected)
+            codes.append(env.of_samples(integrator.encode(old, outputs, env)))
+        of_samples = env.of_samples(h), env.of_samples(first)
+        joined: Tensor = integrator(*of_samples, sum(codes[1:], codes[0]))
         return joined
 
     def read(self, env: Environment, task: Task, h: Tensor) -> Tensor:
@@ -184,14 +188,23 @@ class MultinetNetwork(HeadsNetwork):
         return query
 
     def decode(
-        self, env: Environment, task: Task, h: Tensor, query: Tensor, teacher: Teacher
+        self,
+        env: Environment,
+        task: Task,
+        h: Tensor,
+        query: Tensor,
+        teacher: Teacher,
+        projected: dict[nn.Module, Tensor] | None = None,
     ) -> Tensor:
-        """Return xᵅ = ψᵅ(h)."""
+        """Return xᵅ = ψᵅ(h); g(h) by ``Fusion`` may be there from another task, or stays there."""
         head = self.heads[task.name]
         if isinstance(head, RegionHead):
-            scores: Tensor = env.of_samples(head.scores(h))  # no query to fuse with
+            scores: Tensor = head.scores(h)  # no query to fuse with
             return scores
-        outputs: Tensor = head(self.fusion(task)(h, query, env), env, teacher)
+        fusion, known = self.fusion(task), {} if projected is None else projected
+        if fusion not in known:
+            known[fusion] = fusion.attention.project(h)
+        outputs: Tensor = head(fusion(h, query, env, known[fusion]), env, teacher)
         return outputs
 
 

@@ -97,15 +97,23 @@ class Fusion(nn.Module):
         self.attention = SoftAttention(plan.width, plan.width, plan.attention)
         self.join = ScaledLinear(3 * plan.width, plan.width)
 
-    def attend(self, regions: Tensor, query: Tensor, env: Environment) -> tuple[Tensor, Tensor]:
-        """Return the logits (B, N) of the regions, and what joining starts from (B, 3 width)."""
-        logits: Tensor = self.attention(query, regions, env)
+    def attend(
+        self, regions: Tensor, query: Tensor, env: Environment, projected: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the logits (B, N) of the regions, and what joining starts from (B, 3 width).
+
+        Who asks several queries of the same regions may bring g of these, ``projected`` once.
+        """
+        g = self.attention.project(regions) if projected is None else projected
+        logits = self.attention.compare(query, g, env)
         found = env.weighted_sum(env.softmax(logits), regions)
         return logits, torch.cat([found, query, found * query], dim=1)
 
-    def forward(self, regions: Tensor, query: Tensor, env: Environment) -> HeadInput:
+    def forward(
+        self, regions: Tensor, query: Tensor, env: Environment, projected: Tensor | None = None
+    ) -> HeadInput:
         """Return all that a head may use."""
-        logits, both = self.attend(regions, query, env)
+        logits, both = self.attend(regions, query, env, projected)
         return HeadInput(regions, query, logits, self.join(both).relu())
 
 

@@ -147,12 +147,17 @@ def seen_of(env: Environment) -> HeadInput:
     return HeadInput(regions, vector, torch.zeros(B, N), vector)
 
 
-def test_the_count_starts_as_the_counters_own() -> None:
-    """Before it learns, a sure attention on k disjoint boxes makes k the likeliest count."""
+@pytest.mark.parametrize("which", [0, 1])
+def test_the_count_starts_as_the_counters_own(which: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it learns, a sure map of k disjoint boxes makes k the likeliest count.
+
+    The map is what the query is about, or what that leads to: whichever is chosen.
+    """
     head = CountHead(PLAN, 13)
     with torch.no_grad():
-        for part in (head.fused.weight, head.fused.bias, head.counted.bias):
+        for part in (head.choose.weight, head.choose.bias, head.counted.bias):
             part.zero_()
+        head.choose.bias[which] = 50.0
     x = batch()
     places = torch.arange(N) / 10
     x["boxes"] = torch.stack([places, places, places + 0.05, places + 0.05], 1).expand(B, -1, -1)
@@ -160,7 +165,9 @@ def test_the_count_starts_as_the_counters_own() -> None:
     sure = torch.full((B, N), -50.0)
     sure[0, :1] = sure[1, :3] = sure[2, :4] = 50.0
     sure[:, 4:] = 50.0  # padding
-    outputs = head(seen_of(env)._replace(attention=sure), env)
+    maps = [sure, -sure] if which == 0 else [-sure, sure]
+    monkeypatch.setattr(head.point, "forward", lambda key, data, env: maps[1])
+    outputs = head(seen_of(env)._replace(attention=maps[0]), env)
     assert outputs.argmax(1).tolist() == [1, 3, 4]
 
 
