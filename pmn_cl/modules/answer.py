@@ -70,6 +70,9 @@ class AnswerModule(CompositionalModule):
         self.of_question = GatedTanh(hidden, knowledge)  # Ψ
         self.of_knowledge = GatedTanh(knowledge, knowledge)
         self.answer = nn.Linear(knowledge, shape.count("answers"))
+        self.of_both: GatedTanh | None = None
+        if plan.departures.joint_steps:
+            self.of_both = GatedTanh(3 * knowledge, knowledge)
         self.of_words: nn.Linear | None = None
         if plan.departures.question_answers:
             self.of_words = nn.Linear(hidden, shape.count("answers"))
@@ -192,6 +195,10 @@ class AnswerModule(CompositionalModule):
         """Ψ: fuse the question with the knowledge of each step; the logits are added."""
         asked = self.of_question(query)
         logits = [self.answer(asked * self.of_knowledge(s.knowledge)) for s in states[1:]]
+        if self.of_both is not None:
+            first, second = (s.knowledge for s in states[1:])
+            both = torch.cat([first, second, first * second], dim=1)
+            logits.append(self.answer(asked * self.of_both(both)))
         if self.of_words is not None:
             logits.append(self.of_words(query))
         return torch.stack(logits).sum(0)

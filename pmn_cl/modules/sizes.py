@@ -94,6 +94,7 @@ class Departures(BaseModel):
     count_layer: bool = False  # a linear layer after the counter, near the identity at first
     count_boxes: int | None = Field(default=None, ge=1)  # that are counted; None: as the counts go
     question_answers: bool = False  # a linear layer from the question alone is added to Ψ_vqa
+    joint_steps: bool = False  # Ψ_vqa also fuses the question with the knowledge of both steps
     own_question: bool = False  # M_cnt is asked with the question's words, not M_vqa's state
     question_as_state: bool = False  # M_vqa's q¹ is the question itself, as M_cnt's state is
     supervise_encoder: bool = False  # [b, r] supervision reaches the question encoder too

@@ -23,7 +23,7 @@ TABLES = {
             f"M_vqa5 {otherwise}"
             for otherwise in (
                 *("equal gates", "random children", "shuffled children", "fine-tuned"),
-                *("[b, r]", "no [b, r]", "top-1", "top-2", "top-3"),
+                *("[b, r]", "no [b, r]", "no copies", "top-1", "top-2", "top-3"),
             )
         ),
     ],

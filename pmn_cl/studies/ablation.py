@@ -81,12 +81,14 @@ RUNGS: dict[str, Rung] = {
     # What else may explain a gain.
     "M_vqa5 random children": Rung(_WHOLE, {"untrained": _CHILDREN}),
     "M_vqa5 shuffled children": Rung(_WHOLE, {"shuffled": _CHILDREN}),
-    # How M_vqa and M_cnt are trained: fine-tuned as in the paper; queries supervised or not.
+    # How M_vqa and M_cnt are trained: fine-tuned as in the paper; queries supervised or not; M_vqa
+    # without what M_cnt has learned of questions.
     "M_vqa5 fine-tuned": Rung(
         _WHOLE, {"asking": "shared", "finetune": ["cnt"], "departures": {"own_question": False}}
     ),
     "M_vqa5 [b, r]": Rung(_WHOLE, {"supervise": ["cnt", "vqa"]}),
     "M_vqa5 no [b, r]": Rung(_WHOLE, {"supervise": []}),
+    "M_vqa5 no copies": Rung(_WHOLE, {"asking": "own"}),
     # The paper's future work: children that are not asked are not run.
     **{f"M_vqa5 top-{top}": Rung(_WHOLE, _hard(top)) for top in (1, 2, 3)},
     # Another order that the levels allow.

@@ -133,6 +133,7 @@ def test_departures_add_what_they_say(
 
     usual = learned()
     assert learned(question_answers=True) == usual + learns.linear(5, ANSWERS)
+    assert learned(joint_steps=True) == usual + 2 * learns.linear(3 * 8, 8)  # gated tanh
     assert learned(shared_projection=True) == usual - learns.linear(6 + 2 * 2, 9)  # b has no g
     assert learned(question_as_state=True) == usual - learns.linear(5, 8)  # nothing of I
     assert learned(own_question=True, singulars=True, scaled_start=True) == usual
@@ -171,6 +172,7 @@ def answered(
         q = vqa.gru("think", vqa.linear("enter", S), np.zeros(len(S)))
     logits = vqa.linear("of_words", S) if departures.question_answers else np.zeros(ANSWERS)
     shared = "own_asking.attention" if departures.shared_projection else ""
+    known = []
     for _ in range(2):
         g = vqa.linear("G.scores", q)  # (1)
         v_attend = vqa.softmax(vqa.attention("own_asking.attention", q, data))  # (2)
@@ -196,8 +198,12 @@ def answered(
         weights = vqa.softmax(g[2:])  # (7)
         k = sum(weights[i] * v for i, v in enumerate([v_obj, v_att, v_delta, v_cnt, v_cap]))
         q = vqa.gru("think", k, q)
+        known.append(k)
         fused = vqa.gated_tanh("of_question", S) * vqa.gated_tanh("of_knowledge", k)
         logits += vqa.linear("answer", fused)
+    if departures.joint_steps:
+        both = vqa.gated_tanh("of_both", np.concatenate([*known, known[0] * known[1]]))
+        logits += vqa.linear("answer", vqa.gated_tanh("of_question", S) * both)
     return logits
 
 
@@ -209,8 +215,12 @@ def answered(
         Departures(question_as_state=True),
         Departures(question_answers=True),
         Departures(shared_projection=True),
+        Departures(joint_steps=True),
     ],
-    ids=["paper", "own question", "question as state", "question answers", "shared projection"],
+    ids=[
+        *("paper", "own question", "question as state", "question answers"),
+        *("shared projection", "joint steps"),
+    ],
 )
 @pytest.mark.parametrize("seed", [0, 1])
 def test_it_computes_the_equations_of_the_appendix(
