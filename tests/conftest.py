@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from benchmarks.stream import Stream
 from benchmarks.worlds.digit_scenes.world import DigitOptions, DigitScenes
 from pmn_cl.config.stream import parse_stream
 from pmn_cl.data.store import Store
+
+# Shells start what runs in the background with Ctrl-C ignored, and commands inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SMALL_SCENES = {"train": 300, "val": 50, "test": 250, "novel": 200}
 

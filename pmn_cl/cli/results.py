@@ -65,7 +65,7 @@ def list_results(folder: Path, as_json: bool, only: ResultFilter) -> None:
 @click.command()
 @results_folder
 @_only_some
-@click.option("--split", default="test", show_default=True, help="test or novel.")
+@click.option("--split", help="test, novel or val.  [default: test, where there is one]")
 @click.option("--reference", help="Show differences to this strategy, paired by seed.")
 @click.option(
     "--by", type=click.Choice(["family"]), help="Also show the last scores by question family."
@@ -79,7 +79,7 @@ def list_results(folder: Path, as_json: bool, only: ResultFilter) -> None:
 @gathers(_result_filter, "only")
 def compare(
     folder: Path,
-    split: str,
+    split: str | None,
     reference: str | None,
     by: str | None,
     save: tuple[Path, ...],
@@ -93,10 +93,11 @@ def compare(
     from rich.table import Table
 
     from pmn_cl.results import compare as comparing
-    from pmn_cl.results.result import chosen, read_results
+    from pmn_cl.results.result import chosen, leading_split, read_results
 
     every = chosen(read_results(folder), only)
     results = comparing.of_streams(every) or every
+    split = split or leading_split(results)
     splits = sorted({name for result in results for name in result.scores})
     if split not in splits:
         raise UserError(f"--split {split}: the results have {', '.join(splits) or 'none'}")

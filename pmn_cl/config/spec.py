@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
-SPLITS = ("test", "novel")  # that results are about
+Split = Literal["val", "test", "novel"]
+SPLITS: tuple[Split, ...] = ("test", "novel")  # that results are about, usually
 
 Study = Literal["run", "ablate", "sweep", "tune"]
 
@@ -130,6 +131,8 @@ class BenchmarkSpec(StreamSpec):
     """Each of which learns the stream."""
     seeds: list[int] = Field(min_length=1)
     """With each of which it does."""
+    splits: list[Split] = Field(default_factory=lambda: list(SPLITS), min_length=1)
+    """That runs are evaluated on; `[val]` keeps test closed while settings are chosen."""
 
     @property
     def stream(self) -> StreamSpec:

@@ -260,6 +260,12 @@ class Result(_Record):
         }
 
 
+def leading_split(results: Iterable[Result]) -> str:
+    """Return the split that tables lead with: test, unless no result has it."""
+    found = dict.fromkeys(split for result in results for split in result.scores)
+    return "test" if "test" in found else next(iter(found), "test")
+
+
 def floor_to_ceiling(results: Iterable[Result]) -> list[Result]:
     """Return the floor first and the ceiling last, the others in their order between them."""
     places = {"floor": 0, None: 1, "ceiling": 3}

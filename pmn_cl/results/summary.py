@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from statistics import mean
 
 from pmn_cl.results.compare import JOINT, SCRATCH
-from pmn_cl.results.result import Result, finals
+from pmn_cl.results.result import Result, finals, leading_split
 from pmn_cl.results.statistics import as_range, paired
 
 _MATCHED = "parameter_matched"
@@ -23,17 +23,20 @@ def meaning(results: Sequence[Result]) -> Iterator[str]:
     for result in done:
         by_name.setdefault(result.name, []).append(result)
     if len(by_name) > 1 and len({tuple(result.tasks) for result in done}) == 1:
-        yield _last_task(by_name, [result for result in known if result.bound == "ceiling"])
-        forgotten = _forgetting(by_name)
+        split = leading_split(done)
+        ceiling = [result for result in known if result.bound == "ceiling"]
+        yield _last_task(by_name, ceiling, split)
+        forgotten = _forgetting(by_name, split)
         if forgotten:
             yield forgotten
-        yield _chance(by_name)
+        yield _chance(by_name, split)
 
 
-def _last_task(by_name: dict[str, list[Result]], ceiling: Sequence[Result]) -> str:
+def _last_task(by_name: dict[str, list[Result]], ceiling: Sequence[Result], split: str) -> str:
     """Say who is best at the last task, and what the others, floor and ceiling are worth."""
     task = next(iter(by_name.values()))[0].tasks[-1]
-    found = {name: mean(finals(some).values()) for name, some in by_name.items() if finals(some)}
+    by_seed = {name: finals(some, split) for name, some in by_name.items()}
+    found = {name: mean(seeds.values()) for name, seeds in by_seed.items() if seeds}
     best = max(found, key=lambda name: found[name])
     said = f"{task} at the end: best {best} {found[best]:.3f}"
     known = {"pmn": "pmn", SCRATCH: "learned alone", _MATCHED: "alone with pmn's parameters"}
@@ -41,17 +44,17 @@ def _last_task(by_name: dict[str, list[Result]], ceiling: Sequence[Result]) -> s
     for name, words in known.items():
         if name in found and name != best:
             said += f", {words} {found[name]:.3f}"
-    constant = next(iter(by_name.values()))[0].constant["test"][-1]
+    constant = next(iter(by_name.values()))[0].constant[split][-1]
     said += f", the best constant answer {constant:.3f}" if constant is not None else ""
-    most = finals(ceiling, task=task)
+    most = finals(ceiling, split, task)
     return said + (f", programs on a wide probe {mean(most.values()):.3f}." if most else ".")
 
 
-def _forgetting(by_name: dict[str, list[Result]]) -> str:
+def _forgetting(by_name: dict[str, list[Result]], split: str) -> str:
     """Say who kept everything, and who lost most."""
     lost = {}
     for name, some in by_name.items():
-        values = [v for result in some if (v := result.summary()["forgetting"]) is not None]
+        values = [v for result in some if (v := result.summary(split)["forgetting"]) is not None]
         if values:
             lost[name] = mean(values)
     if not lost:
@@ -64,7 +67,7 @@ def _forgetting(by_name: dict[str, list[Result]]) -> str:
     return said + "."
 
 
-def _chance(by_name: dict[str, list[Result]]) -> str:
+def _chance(by_name: dict[str, list[Result]], split: str) -> str:
     """Say how far the difference that matters most here can be trusted."""
     seeds = max(len(some) for some in by_name.values())
     if seeds == 1:
@@ -73,7 +76,7 @@ def _chance(by_name: dict[str, list[Result]]) -> str:
             "More seeds in the YAML, or --seed, add runs to these."
         )
     ours, theirs = ("pmn", SCRATCH) if {"pmn", SCRATCH} <= by_name.keys() else list(by_name)[:2]
-    pair = paired(finals(by_name[ours]), finals(by_name[theirs]))
+    pair = paired(finals(by_name[ours], split), finals(by_name[theirs], split))
     if pair is None or pair.difference.low is None:
         return f"{seeds} seeds; `pmn-bench compare` has the intervals."
     low, high = pair.difference.low, pair.difference.high

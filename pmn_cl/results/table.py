@@ -7,26 +7,27 @@ from typing import Any
 
 from rich.table import Table
 
-from pmn_cl.results.result import Result, floor_to_ceiling, with_bound
+from pmn_cl.results.result import Result, floor_to_ceiling, leading_split, with_bound
 
 
 def closing_table(results: Sequence[Result]) -> Table:
-    """Return the final test scores of each run, and what it forgot and cost.
+    """Return the final scores of each run, and what it forgot and cost.
 
     What the best constant answer scores stands first, also where no run gives it.
     """
-    table = Table(box=None, header_style="bold", title="test, after the whole stream")
+    split = leading_split(results)
+    table = Table(box=None, header_style="bold", title=f"{split}, after the whole stream")
     tasks = list(dict.fromkeys(task for result in results for task in result.tasks))
     for title in ("strategy", "seed", *tasks, "average", "forgetting", "parameters", "CPU-s"):
         table.add_column(title, justify="left" if title == "strategy" else "right")
     if not any(result.bound == "floor" for result in results):
-        floor = _constant(results)
+        floor = _constant(results, split)
         if floor:
             table.add_row("constant answer (floor)", "", *(number(floor.get(t)) for t in tasks))
     for result in floor_to_ceiling(results):
-        rows = result.scores.get("test") or [[None] * len(result.tasks)]
+        rows = result.scores.get(split) or [[None] * len(result.tasks)]
         last = dict(zip(result.tasks, rows[-1], strict=True))
-        summary = result.summary()
+        summary = result.summary(split)
         size = result.parameters["total"]
         table.add_row(
             with_bound(result.name, result.bound),
@@ -40,12 +41,12 @@ def closing_table(results: Sequence[Result]) -> Table:
     return table
 
 
-def _constant(results: Sequence[Result]) -> dict[str, float | None]:
+def _constant(results: Sequence[Result], split: str) -> dict[str, float | None]:
     """Return what the best constant answer scores on each task, where all have the same data."""
     found: dict[str, float | None] = {}
     if len({(result.data, result.fraction) for result in results if result.data}) == 1:
         for result in results:
-            found = dict(zip(result.tasks, result.constant.get("test", []), strict=False)) | found
+            found = dict(zip(result.tasks, result.constant.get(split, []), strict=False)) | found
     return found
 
 

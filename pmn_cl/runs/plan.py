@@ -13,7 +13,11 @@ def plan_runs(
     """Return the runs of a stream, or those of some strategies and seeds."""
     return [
         RunSpec(
-            stream=spec.stream, strategy=strategy, seed=seed, matched=matched_spec(spec, strategy)
+            stream=spec.stream,
+            strategy=strategy,
+            seed=seed,
+            matched=matched_spec(spec, strategy),
+            splits=list(spec.splits),
         )
         for strategy in spec.strategies
         if not strategies or strategy.name in strategies

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pmn_cl.config.spec import RunSpec
-from pmn_cl.results.result import Result
+from pmn_cl.results.result import Result, leading_split
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -111,6 +111,6 @@ def _bar(share: float) -> str:
 
 
 def _short(result: Result) -> str:
-    split = next(iter(result.scores), "test")
+    split = leading_split([result])
     found = {name: value for name, value in result.summary(split).items() if value is not None}
     return ", ".join(f"{name} {value:.3f}" for name, value in found.items() if name != "fwt")

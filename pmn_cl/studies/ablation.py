@@ -130,6 +130,7 @@ def ablation_runs(
                 seed=seed,
                 study="ablate",
                 rung=name,
+                splits=list(spec.splits),
                 evaluate_at_end=True,
                 reuse=str(reuse),
             )

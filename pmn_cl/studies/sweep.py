@@ -71,6 +71,7 @@ def sweep_runs(
                         strategy=StrategySpec(name=name, variant=_LABEL, options=options),
                         seed=seed,
                         study="sweep",
+                        splits=list(spec.splits),
                         evaluate_at_end=True,
                         reuse=str(reuse),
                     )

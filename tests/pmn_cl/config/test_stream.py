@@ -39,7 +39,7 @@ fraction: 100
 strategies: [constant]
 seeds: [0, 1]
 """
-TOP_KEYS = "name, world, tasks, fraction, budget, threads, strategies, seeds"
+TOP_KEYS = "name, world, tasks, fraction, budget, threads, strategies, seeds, splits"
 TASK_NAMES = "obj, att, rel, cap, cnt, vqa or a reference package.module:Name"
 
 
@@ -324,6 +324,11 @@ ONE_EDIT = [
         "17:9: seeds[0]: found '0' (text), expected a whole number"),
     bad("seeds of 5000 digits", "[0, 1]", f"[{'9' * 5000}]",
         f"17:9: seeds[0]: found '{'9' * 56}…, which cannot be read as int"),
+    # splits
+    bad("no splits", "seeds: [0, 1]", "seeds: [0, 1]\nsplits: []",
+        "18:9: splits: found [] (a list), expected at least one entry"),
+    bad("split unknown", "seeds: [0, 1]", "seeds: [0, 1]\nsplits: [train]",
+        "18:10: splits[0]: found 'train' (text), expected 'val', 'test' or 'novel'"),
     # what is beyond plain data
     bad("tag on a list", "seeds: [0, 1]", "seeds: !mine [0, 1]",
         "17:8: seeds: has the tag '!mine', expected plain data"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from made_results import FIELD, changed, learned, result
 from rich.console import Console
 
-from pmn_cl.results.result import Result
+from pmn_cl.results.result import Result, leading_split
+from pmn_cl.results.summary import meaning
 from pmn_cl.results.table import closing_table
 
 
@@ -33,6 +34,17 @@ def test_floor_first_and_ceiling_last() -> None:
 def test_a_task_that_is_not_done_is_not_in_an_average() -> None:
     done = result("executor", 0, [[0.9, None], [0.9, None]])
     assert lines([done])[-1][3:6] == ["0.900", "-", "-"]
+
+
+def test_results_without_test_are_shown_on_what_they_have() -> None:
+    kept = [
+        changed(r, scores={"val": r.scores["test"]}, constant={"val": r.constant["test"]})
+        for r in FIELD
+    ]
+    assert lines(kept) == lines(FIELD)
+    assert closing_table(kept).title == "val, after the whole stream"
+    assert list(meaning(kept)) == list(meaning(FIELD))
+    assert leading_split([*kept, FIELD[0]]) == "test" == leading_split([])
 
 
 def test_other_data_have_another_floor() -> None:
