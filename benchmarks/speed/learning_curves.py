@@ -1,103 +1,58 @@
 """CPU-seconds until each strategy is half-way between floor and ceiling, on cnt and vqa.
 
-The whole default stream with development seeds, scored on validation: ten minutes to half an hour
-a seed on one core, so `make speed` leaves it out. A strategy that never comes so far has "never",
-and its best score. Where all tasks are learned at once, the seconds are of all of them together.
-Arguments: seeds, by default 100 101 102.
+Read from the results of `pmn-bench run development.yaml`, which holds strategies, executor and three
+seeds, scored on validation (45 minutes on two cores, so that `make speed` leaves it out):
+
+    python benchmarks/speed/learning_curves.py runs/development
+
+The seconds are those of learning the task itself up to the first epoch that came so far; where all
+tasks are learned at once, of all of them together. A strategy that never comes there has "never".
 """
 
 from __future__ import annotations
 
 import sys
-import time
+from collections.abc import Sequence
+from pathlib import Path
 from statistics import mean
-from typing import Any
 
-import torch
+from pmn_cl.results.result import Result, finals, read_results
 
-from benchmarks.stream import Stream
-from pmn_cl import registry
-from pmn_cl.config.stream import find_stream, load_spec
-from pmn_cl.strategy.base import Experience
-
-_STRATEGIES = ("pmn", "independent", "hard_sharing", "hard_sharing_joint", "pnn", "multinet")
 _TASKS = ("cnt", "vqa")
-# Of the executor on validation (docs/ceiling.md).
-_CEILING = {"cnt": 0.954, "vqa": 0.930}
 
 
-class Curve:
-    """When a task's validation score first was half-way, in CPU-seconds of learning that task."""
-
-    def __init__(self, half_way: dict[str, float]) -> None:
-        self.half_way = half_way
-        self.reached: dict[str, float] = {}
-        self.best: dict[str, float] = {}
-        self.start = time.process_time()
-
-    def watch(self, strategy: Any) -> None:
-        """See every score on validation, also of tasks that are learned at once."""
-        score_of = strategy.validation_score
-
-        def seen(validation: Experience) -> float:
-            score: float = score_of(validation)
-            self.see(validation.task.name, score)
-            return score
-
-        strategy.validation_score = seen
-
-    def see(self, task: str, score: float) -> None:
-        if task not in self.half_way:
-            return
-        self.best[task] = max(score, self.best.get(task, 0.0))
-        if score >= self.half_way[task]:
-            self.reached.setdefault(task, time.process_time() - self.start)
+def seconds_to(result: Result, task: str, goal: float) -> float | None:
+    """Return the CPU-seconds of learning a task until its validation score was the goal."""
+    curve = result.curves[task]
+    reached = next((epoch.step for epoch in curve if epoch.score >= goal), None)
+    if reached is None:
+        return None
+    at_once = len(result.costs) == 1
+    cost = result.costs[0 if at_once else result.tasks.index(task)]
+    learning = cost.learn_seconds / (cost.learn_seconds + cost.evaluate_seconds)
+    return cost.cpu_seconds * learning * reached / curve[-1].step
 
 
-def floor_of(validation: Experience) -> float:
-    task, samples = validation.task, validation.samples
-    names = samples.store.names
-    constant = task.constant(samples.columns, names)
-    predicted = constant[None].repeat(len(samples), axis=0)
-    return task.score(predicted, samples.columns, names)[task.metric]
-
-
-def learn(name: str, seed: int) -> Curve:
-    spec = load_spec(find_stream("stream.yaml")[0])
-    stream = Stream.open(spec, seed=seed).as_avalanche()
-    training, validation = list(stream.train_stream), list(stream.streams["val"])
-    half_way = {
-        v.task.name: (floor_of(v) + _CEILING[v.task.name]) / 2
-        for v in validation
-        if v.task.name in _TASKS
-    }
-    curve = Curve(half_way)
-    kind = registry.load(registry.STRATEGIES[name])
-    strategy = kind(options=kind.Options(), seed=seed)
-    curve.watch(strategy)
-    if strategy.at_once:
-        strategy.learn_all(training, validation)
-        return curve
-    for experience, samples in zip(training, validation, strict=True):
-        curve.start = time.process_time()
-        strategy.learn(experience, samples)
-    return curve
-
-
-def main(seeds: list[int]) -> None:
-    torch.set_num_threads(1)
-    for name in _STRATEGIES:
-        curves = [learn(name, seed) for seed in seeds]
+def main(results: Sequence[Result]) -> None:
+    done = [result for result in results if result.status == "completed"]
+    ceilings = [result for result in done if result.bound == "ceiling"]
+    for name in dict.fromkeys(result.name for result in done if result.competes):
+        some = sorted((r for r in done if r.name == name), key=lambda result: result.seed)
         for task in _TASKS:
-            taken = [f"{c.reached[task]:.0f}" if task in c.reached else "never" for c in curves]
-            best = mean(curve.best[task] for curve in curves)
-            half = curves[0].half_way[task]
+            learned = [result for result in some if result.curves.get(task)]
+            if not learned:  # taken over from other runs
+                continue
+            floor = learned[0].constant["val"][learned[0].tasks.index(task)]
+            assert floor is not None
+            half_way = (floor + mean(finals(ceilings, "val", task).values())) / 2
+            taken = [seconds_to(result, task, half_way) for result in learned]
+            shown = ", ".join("never" if s is None else f"{s:.0f}" for s in taken)
+            best = mean(max(epoch.score for epoch in result.curves[task]) for result in learned)
             print(
-                f"{name}, {task}: CPU-seconds to {half:.3f}, by seed: {', '.join(taken)}; "
-                f"best score {best:.3f}",
-                flush=True,
+                f"{name}, {task}: CPU-seconds to {half_way:.3f}, by seed: {shown}; "
+                f"best score {best:.3f}"
             )
 
 
 if __name__ == "__main__":
-    main([int(seed) for seed in sys.argv[1:]] or [100, 101, 102])
+    main(read_results(Path(sys.argv[1])))

@@ -159,7 +159,7 @@ class RunSpec(_Spec):
     """Of an ablation: which module, with what to call."""
     matched: StrategySpec | None = None
     """What the stream says of the strategy that this one is matched to."""
-    splits: list[str] = Field(default_factory=lambda: list(SPLITS))
+    splits: list[str] = Field(default_factory=lambda: list[str](SPLITS))
     """That it is evaluated on, as far as the world has them."""
     evaluate_at_end: bool = False
     """Whether it is evaluated after the whole stream alone."""
