@@ -1,7 +1,7 @@
 """CPU-seconds until each strategy is half-way between floor and ceiling, on cnt and vqa.
 
-Read from the results of `pmn-bench run development.yaml`, which holds strategies, executor and three
-seeds, scored on validation (45 minutes on two cores, so that `make speed` leaves it out):
+Read from the results of `pmn-bench run development.yaml`: strategies, executor and three seeds,
+scored on validation. That takes 45 minutes on two cores, so `make speed` leaves it out.
 
     python benchmarks/speed/learning_curves.py runs/development
 
