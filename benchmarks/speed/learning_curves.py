@@ -36,6 +36,8 @@ def seconds_to(result: Result, task: str, goal: float) -> float | None:
 def main(results: Sequence[Result]) -> None:
     done = [result for result in results if result.status == "completed"]
     ceilings = [result for result in done if result.bound == "ceiling"]
+    if not ceilings:
+        sys.exit("no completed run of `executor`: half-way to the ceiling is not known")
     for name in dict.fromkeys(result.name for result in done if result.competes):
         some = sorted((r for r in done if r.name == name), key=lambda result: result.seed)
         for task in _TASKS:
