@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence
 
 from pmn_cl.modules.runtime.environment import Environment
 
@@ -108,12 +109,13 @@ class QuestionEncoder(nn.Module):
     def forward(self, env: Environment) -> Tensor:
         """Return the question vectors S (B, hidden) of a batch."""
         question = env["question"]  # (B, L), padded with 0
-        length = (question != 0).sum(1)
-        question = question[:, : max(int(length.max()), 1)]  # no steps for padding alone
-        states: Tensor
-        states, _ = self.gru(self.words(self.vector_of[question]))  # (B, L, hidden)
-        last = (length.clamp(min=1) - 1)[:, None, None].expand(-1, 1, states.shape[2])
-        return states.gather(1, last).squeeze(1)
+        length = (question != 0).sum(1).clamp(min=1)
+        words = self.words(self.vector_of[question[:, : int(length.max())]])  # (B, L, word)
+        # Packed, the GRU takes no steps for padding: half of all, where questions differ in length.
+        packed = pack_padded_sequence(words, length.cpu(), batch_first=True, enforce_sorted=False)
+        _, last = self.gru(packed)  # (1, B, hidden)
+        found: Tensor = last[0]
+        return found
 
 
 def singular_of(words: Sequence[str]) -> list[int]:
