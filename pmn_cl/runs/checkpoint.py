@@ -1,16 +1,18 @@
-"""Where a run keeps its state, to go on from when it was cut off. Whole, or not there."""
+"""Where a run keeps its state, to go on from when it was cut off, and when. Whole, or not there."""
 
 from __future__ import annotations
 
 import json
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pmn_cl.errors import UserError
-from pmn_cl.strategy.base import State
+from pmn_cl.runs.cost import Clock
+from pmn_cl.strategy.base import State, Strategy
 
 CHECKPOINT = "checkpoint.safetensors"
 
@@ -88,3 +90,35 @@ class Checkpoints:
     def clear(self) -> None:
         """Forget the state: the run is over."""
         self.path.unlink(missing_ok=True)
+
+
+class Interrupted(Exception):  # noqa: N818  # nothing went wrong
+    """A run was asked to stop, and has kept its state."""
+
+
+class Keeper:
+    """Keeps a run's state from time to time, and when it is asked to stop."""
+
+    def __init__(self, checkpoints: Checkpoints, stop: Callable[[], bool]) -> None:
+        self._checkpoints, self._stop = checkpoints, stop
+        self.done = 0  # phases
+        self.clock = Clock()
+
+    def after_step(self, strategy: Strategy) -> None:
+        """Keep the state if it is time; leave if it is time to."""
+        stop = self._stop()
+        if stop or self._checkpoints.due:
+            self.keep(strategy)
+        if stop:
+            raise Interrupted
+
+    def between(self) -> None:
+        """Leave if it is time to, where there is nothing new to keep."""
+        if self._stop():
+            raise Interrupted
+
+    def keep(self, strategy: Strategy) -> None:
+        """Keep the state now."""
+        state = strategy.state()
+        if state is not None:
+            self._checkpoints.write(Checkpoint(state, self.done, self.clock.spent()))

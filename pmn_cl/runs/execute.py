@@ -6,7 +6,6 @@ Importing this file is cheap: torch comes with the first run.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,11 @@ from pmn_cl.files import storing
 from pmn_cl.provenance import code_revision, versions
 from pmn_cl.results.folder import LEARNED
 from pmn_cl.results.result import Result
-from pmn_cl.runs.checkpoint import Checkpoint, Checkpoints
+from pmn_cl.runs.checkpoint import Checkpoint, Checkpoints, Keeper
 from pmn_cl.runs.cost import Clock
 from pmn_cl.runs.floors import constant_scores, family_floors
 from pmn_cl.runs.journal import Journal
-from pmn_cl.runs.record import result_of
+from pmn_cl.runs.record import curve_point, result_of, write_epoch
 from pmn_cl.strategy.base import Experience, Strategy, TrainingProgress
 from pmn_cl.strategy.matching import matched_options_for
 
@@ -55,38 +54,6 @@ def _options(run: RunSpec, experiences: Sequence[Experience]) -> Any:
     return matched_options_for(run.strategy.name, options, other, experiences, others)
 
 
-class Interrupted(Exception):  # noqa: N818  # nothing went wrong
-    """A run was asked to stop, and has kept its state."""
-
-
-class Keeper:
-    """Keeps a run's state from time to time, and when it is asked to stop."""
-
-    def __init__(self, checkpoints: Checkpoints, stop: Callable[[], bool]) -> None:
-        self._checkpoints, self._stop = checkpoints, stop
-        self.done = 0  # phases
-        self.clock = Clock()
-
-    def after_step(self, strategy: Strategy) -> None:
-        """Keep the state if it is time; leave if it is time to."""
-        stop = self._stop()
-        if stop or self._checkpoints.due:
-            self.keep(strategy)
-        if stop:
-            raise Interrupted
-
-    def between(self) -> None:
-        """Leave if it is time to, where there is nothing new to keep."""
-        if self._stop():
-            raise Interrupted
-
-    def keep(self, strategy: Strategy) -> None:
-        """Keep the state now."""
-        state = strategy.state()
-        if state is not None:
-            self._checkpoints.write(Checkpoint(state, self.done, self.clock.spent()))
-
-
 def carry_out(
     run: RunSpec,
     folder: Path,
@@ -114,7 +81,7 @@ def carry_out(
 
     def report(progress: TrainingProgress) -> None:
         if progress.score is not None:  # an epoch has ended
-            _write_epoch(journal, progress)
+            write_epoch(journal, progress.task, curve_point(progress))
             keeper.keep(strategy)
         if on_progress is not None:
             on_progress(progress)
@@ -205,15 +172,6 @@ def _phases(
 def _score(strategy: Strategy, experience: Experience, keeper: Keeper) -> dict[str, float]:
     keeper.between()
     return strategy.score(experience)
-
-
-def _write_epoch(journal: Journal, progress: TrainingProgress) -> None:
-    """Write down how a task goes, once: an epoch that was cut off comes to the same again."""
-    seen = {"task": progress.task, "step": progress.step}
-    if not any(seen.items() <= event.items() for event in journal.events):
-        shown = {} if progress.seen is None else asdict(progress.seen)
-        shown = {name: values for name, values in shown.items() if values}
-        journal.write("epoch", **seen, loss=progress.loss, score=progress.score, **shown)
 
 
 def _write_experience(

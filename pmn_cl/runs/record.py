@@ -1,14 +1,40 @@
-"""From the journal of a run to its record."""
+"""From training to the journal of a run, and from there to its record."""
 
 from __future__ import annotations
 
 import datetime
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
 from pmn_cl.config.spec import RunSpec
 from pmn_cl.results.result import Epoch, Result, Row
-from pmn_cl.runs.journal import Event
+from pmn_cl.runs.journal import Event, Journal
+from pmn_cl.strategy.base import TrainingProgress
+
+
+def curve_point(progress: TrainingProgress) -> dict[str, Any]:
+    """Return what a validation has shown."""
+    shown = {} if progress.seen is None else asdict(progress.seen)
+    shown = {name: values for name, values in shown.items() if values}
+    return {"step": progress.step, "loss": progress.loss, "score": progress.score, **shown}
+
+
+def write_epoch(journal: Journal, task: str, point: Mapping[str, Any]) -> None:
+    """Write down how a task goes, once: an epoch that was cut off comes to the same again."""
+    seen = {"task": task, "step": point["step"]}
+    if not any(seen.items() <= event.items() for event in journal.events):
+        journal.write("epoch", task=task, **point)
+
+
+def curve_of(task: str, events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return how a task went."""
+    return [
+        {name: event[name] for name in Epoch.model_fields if name in event}
+        for event in events
+        if event["event"] == "epoch" and event["task"] == task
+    ]
 
 
 def result_of(run: RunSpec, events: Sequence[Event]) -> Result:
@@ -45,14 +71,7 @@ def result_of(run: RunSpec, events: Sequence[Event]) -> Result:
             "floors": facts.get("floors", {}),
             "samples": facts.get("samples", {}),
             "validation": done[-1]["validation"] if done else {},
-            "curves": {
-                task: [
-                    {name: event[name] for name in Epoch.model_fields if name in event}
-                    for event in events
-                    if event["event"] == "epoch" and event["task"] == task
-                ]
-                for task in tasks
-            },
+            "curves": {task: curve_of(task, events) for task in tasks},
             "parameters": {
                 what: [event["parameters"][what] for event in done]
                 for what in ("total", "trainable")

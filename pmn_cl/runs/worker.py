@@ -18,8 +18,8 @@ from pmn_cl.errors import UserError
 from pmn_cl.files import held, storing, write_whole
 from pmn_cl.results.folder import JOURNAL, OUTPUT, PROGRESS, RESULT, TRACEBACK
 from pmn_cl.results.result import Result, read_result, write_result
-from pmn_cl.runs.checkpoint import CHECKPOINT, Checkpoints
-from pmn_cl.runs.execute import Interrupted, carry_out
+from pmn_cl.runs.checkpoint import CHECKPOINT, Checkpoints, Interrupted
+from pmn_cl.runs.execute import carry_out
 from pmn_cl.runs.journal import Journal
 from pmn_cl.runs.record import result_of
 from pmn_cl.strategy.base import TrainingProgress
