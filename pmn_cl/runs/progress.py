@@ -60,15 +60,11 @@ class ProgressDisplay:
             self._live.update(self._table(running), refresh=True)
             return
         for key, report in running.items():
-            line = f"{report['task']} {report['epoch']}/{report['epochs']}" if report else ""
-            if report and report["score"] is not None and self._said.get(key) != line:
-                self._said[key] = line
-                self._console.print(
-                    f"{key}: {report['task']} epoch {report['epoch']} of {report['epochs']}, "
-                    f"loss {report['loss']:.3f}, validation {report['score']:.3f}"
-                    f"{self._time_left(running)}",
-                    soft_wrap=True,
-                )
+            line = _line(report)
+            about = f"{report['task']} {report.get('note')} {report['epoch']}" if line else ""
+            if line and self._said.get(key) != about:  # the loss alone is no news
+                self._said[key] = about
+                self._console.print(f"{key}: {line}{self._time_left(running)}", soft_wrap=True)
 
     def _time_left(self, running: dict[str, _Report]) -> str:
         """Say how long the rest will take, if it goes on as it went; tasks count alike."""
@@ -96,13 +92,26 @@ class ProgressDisplay:
                 table.add_row(key, "starting")
                 continue
             score = "" if report["score"] is None else f"{report['score']:.3f}"
-            epoch = f"{report['epoch']}/{report['epochs']}"
+            epoch, loss = f"{report['epoch']}/{report['epochs']}", f"{report['loss']:.3f}"
+            if report.get("note"):
+                epoch, loss = report["note"], ""
             bars = _bar(report["step"] / report["steps"]), _bar(self._share(key, report))
-            table.add_row(key, report["task"], epoch, f"{report['loss']:.3f}", score, *bars)
+            table.add_row(key, report["task"], epoch, loss, score, *bars)
         done = f"{self._ended} of {self._count} runs done"
         seconds = time.monotonic() - self._began
         table.caption = Text(f"{done}, {seconds:.0f} s so far{self._time_left(running)}")
         return table
+
+
+def _line(report: _Report) -> str:
+    """Return what a run has to say: after an epoch, or where it does not learn."""
+    if not report or (report["score"] is None and not report.get("note")):
+        return ""
+    score = "" if report["score"] is None else f", validation {report['score']:.3f}"
+    if report.get("note"):
+        return f"{report['task']}: {report['note']}{score}"
+    epoch = f"epoch {report['epoch']} of {report['epochs']}"
+    return f"{report['task']} {epoch}, loss {report['loss']:.3f}{score}"
 
 
 def _bar(share: float) -> str:

@@ -71,6 +71,7 @@ class TrainingProgress:
     step: int  # from 1
     steps: int
     seen: Observation | None = None  # with the score, where a strategy looks at more than that
+    note: str = ""  # where nothing is learned here: what happens instead
 
 
 class State(NamedTuple):

@@ -43,6 +43,30 @@ def test_plain_lines_where_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(lines) == 3  # nothing is said twice
 
 
+def noted(terminal: bool) -> str:
+    """A run that waits for a module, and then has it."""
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=terminal, width=200, markup=False, highlight=False)
+    [run] = plan_runs(load_spec(TINY), ["pmn"], [0])
+    nothing = {"task": "att", "epoch": 1, "epochs": 1, "loss": 0.0, "score": None, "steps": 1}
+    waits = {**nothing, "step": 0, "note": "waits for another run to learn it"}
+    there = {**nothing, "step": 1, "note": "learned by another run", "score": 0.5}
+    with ProgressDisplay([run], console) as watcher:
+        watcher.begin(1)
+        for report in (waits, waits, there, there):
+            watcher.update({run.key: report}, [])
+    return out.getvalue()
+
+
+def test_a_run_that_does_not_learn_says_what_it_does_instead() -> None:
+    waits, there = noted(terminal=False).splitlines()
+    assert ": att: waits for another run to learn it" in waits
+    assert ": att: learned by another run, validation 0.500" in there
+    shown = noted(terminal=True)
+    assert "waits for another run to learn it" in shown and "learned by another run" in shown
+    assert "0.000" not in shown  # no loss is made up
+
+
 def test_a_table_where_somebody_does(monkeypatch: pytest.MonkeyPatch) -> None:
     lines, _ = watched(monkeypatch, terminal=True)
     text = "\n".join(lines)
