@@ -23,7 +23,14 @@ from torch import Tensor
 from pmn_cl.data.loader import Scenes
 from pmn_cl.data.programs import NOT_EXECUTED, ProgramExecutor, SeenRegions
 from pmn_cl.errors import UserError
-from pmn_cl.strategy.base import Experience, ParameterCount, State, Strategy, TrainingProgress
+from pmn_cl.strategy.base import (
+    Experience,
+    LearningCost,
+    ParameterCount,
+    State,
+    Strategy,
+    TrainingProgress,
+)
 from strategies.options import ExecutorOptions, PmnOptions
 from strategies.pmn import Progressive
 from strategies.probe import probe_options
@@ -70,6 +77,14 @@ class Executor(Strategy):
     def reuse(self, folder: Path, waiting: Callable[[], None] | None = None) -> None:
         """Take modules that other runs have learned in the same way."""
         self.modules.reuse(folder, waiting)
+
+    def taken(self) -> LearningCost | None:
+        """Return what the last module took another run, if the last task has one."""
+        return self.modules.taken() if self._last in self.options.learned else None
+
+    def leave(self, cost: LearningCost) -> None:
+        """Leave the last module to other runs; of a task that has none, nothing is left."""
+        self.modules.leave(cost)
 
     def learn(self, experience: Experience, validation: Experience) -> None:
         """Learn what is looked at; of the others, what to answer where no program helps."""

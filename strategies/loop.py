@@ -352,6 +352,7 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
     ) -> None:
         self.selection.validation = validation_of(experience, eval_streams)
         if not any(p.requires_grad for p in self.learning(experience).parameters()):
+            self.resume_from = None  # of no use, if it was begun here and others have learned it
             return  # nothing to learn: the task is known already
         if self.resume_from is not None:
             resume(self, self.resume_from)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 from pmn_cl.data.samples import digest_of_rows, digest_of_samples
 from pmn_cl.errors import UserError
 from pmn_cl.modules.library import cards as library
+from pmn_cl.modules.library.cache import ModuleCache
 from pmn_cl.modules.runtime.network import ModuleNetwork
 from pmn_cl.modules.task_module import TaskModule
-from pmn_cl.strategy.base import Experience
+from pmn_cl.strategy.base import Experience, LearningCost
 from pmn_cl.strategy.training import TrainingSettings
 from strategies.module_factory import ModuleFactory
 
@@ -79,6 +80,34 @@ class GivenModules:
                 below = network[other.task].callees if other.task in network else {}
                 tuned[other.task] = library.load(path, {**callees, **below}), other
         return tuned
+
+
+class SharedModules:
+    """Modules that other runs have learned in the same way."""
+
+    def __init__(self, folder: Path, waiting: Callable[[], None] | None = None) -> None:
+        self._cache = ModuleCache(folder, waiting)
+        self.last: LearningCost | None = None  # of the last task, if it was taken
+        self.taken: dict[str, float] = {}  # by task: CPU-seconds that it took another run
+
+    def find(
+        self, recipe: Mapping[str, Any], callees: Mapping[str, TaskModule]
+    ) -> KnownModule | None:
+        """Take a module; where there is none, it is to be learned, and left."""
+        found = self._cache.find(recipe)
+        if found is None:
+            return None
+        self.last = LearningCost(**found.cost)
+        self.taken[recipe["task"]] = self.last.cpu_seconds
+        return KnownModule(library.load(found.path, callees), library.read_card(found.path), {})
+
+    def leave(
+        self, network: ModuleNetwork, cards: Mapping[str, library.Card], cost: LearningCost
+    ) -> None:
+        """Leave the module that was to be learned to other runs."""
+        name = self._cache.learning
+        if name is not None:
+            self._cache.keep(network[name], cards[name], asdict(cost))
 
 
 def recipe(

@@ -21,20 +21,19 @@ from pmn_cl.modules.answer import AnswerModule
 from pmn_cl.modules.count import CountModule
 from pmn_cl.modules.importance import gates_seen
 from pmn_cl.modules.library import cards as library
-from pmn_cl.modules.library.cache import ModuleCache
 from pmn_cl.modules.runtime.memory import Memory
 from pmn_cl.modules.runtime.network import ModuleNetwork
 from pmn_cl.modules.sizes import DEPARTURES, Departures
 from pmn_cl.modules.task_module import TaskModule
 from pmn_cl.provenance import code_digest, versions
-from pmn_cl.strategy.base import Experience, State, TrainingProgress
+from pmn_cl.strategy.base import Experience, LearningCost, State, TrainingProgress
 from pmn_cl.tasks.base import Task
 from strategies.controls import shuffled
 from strategies.fine_tuning import take_asking, unfreeze_callees
 from strategies.loop import TaskTemplate
 from strategies.losses import counted_maps, query_loss
 from strategies.module_factory import ModuleFactory
-from strategies.module_sources import GivenModules, KnownModule, recipe
+from strategies.module_sources import GivenModules, KnownModule, SharedModules, recipe
 from strategies.observation import GATE, by_step
 from strategies.options import PmnOptions
 
@@ -60,7 +59,8 @@ class Progressive(TaskTemplate):
         self.departures = Departures.model_validate(changed)
         self.memory = Memory() if self.options.memory else None
         self.network = ModuleNetwork(self.memory)
-        self.module_cache: ModuleCache | None = None
+        self.shared: SharedModules | None = None
+        self._samples_before = 0  # seen before the task that is being learned
         self.cards: dict[str, library.Card] = {}
         controls = {*self.options.untrained, *self.options.shuffled}
         self._given = GivenModules(self.options.start_from, without=controls)
@@ -92,6 +92,7 @@ class Progressive(TaskTemplate):
     def prepare(self, experience: Experience) -> None:
         """Build the module of a task on top of those it calls."""
         self._tasks[experience.task.name] = experience.task
+        self._samples_before = self.samples_seen
         callees = {name: self.network[name] for name in self.calls(experience)}
         known = self._known_module(experience, callees)
         if known is not None:
@@ -120,16 +121,16 @@ class Progressive(TaskTemplate):
     ) -> KnownModule | None:
         """Return the module of a task that was given, or that another run has learned."""
         given = self._given.find(experience, callees, self.factory, self.network)
-        name, cache = experience.task.name, self.module_cache
-        if given is not None or cache is None or (name == "vqa" and self.options.finetune):
+        if self.shared is None:
+            return given
+        self.shared.last = None
+        name = experience.task.name
+        if given is not None or (name == "vqa" and self.options.finetune):
             return given  # what changes other modules is not a module alone
-        path = cache.find(self._recipe(experience, callees))
-        if path is None:
-            return None
-        cache.taken.append(name)
-        card = library.read_card(path)
-        self.validation_scores[name] = card.score or 0.0
-        return KnownModule(library.load(path, callees), card, {})
+        known = self.shared.find(self._recipe(experience, callees), callees)
+        if known is not None and known.card.score is not None:
+            self.validation_scores[name] = known.card.score
+        return known
 
     def _add_known(self, name: str, known: KnownModule) -> None:
         """Add a module that need not be learned, with the callees that were tuned for it."""
@@ -169,9 +170,10 @@ class Progressive(TaskTemplate):
             assert isinstance(module, TaskModule)
             module.freeze()
         self._write_cards(experience)
-        if self.module_cache is not None and self._learning:
-            name = experience.task.name
-            self.module_cache.keep(self.network[name], self.cards[name])
+        taken = self.taken()
+        if taken is not None:  # counts as if it had been learned here
+            self.samples_seen += taken.samples_seen
+            self.trainable = taken.trainable
 
     def _write_cards(self, experience: Experience) -> None:
         """Write the cards of the modules that learned."""
@@ -262,20 +264,48 @@ class Progressive(TaskTemplate):
 
     def reuse(self, folder: Path, waiting: Callable[[], None] | None = None) -> None:
         """Take modules that other runs have learned in the same way, and leave ours to them."""
-        self.module_cache = ModuleCache(folder, waiting)
+        self.shared = SharedModules(folder, waiting)
+
+    def taken(self) -> LearningCost | None:
+        """Return what the last module took another run, if it was taken from there."""
+        return None if self.shared is None else self.shared.last
+
+    def leave(self, cost: LearningCost) -> None:
+        """Leave the last module to other runs."""
+        if self.shared is not None:
+            self.shared.leave(self.network, self.cards, cost)
+
+    def build(
+        self, experiences: Iterable[Experience], weights: Mapping[str, Tensor] | None = None
+    ) -> None:
+        """Make the network as it was: what others have learned is only for what is still to learn.
+
+        Nor are weights left to them that other code may have learned.
+        """
+        shared, self.shared = self.shared, None
+        try:
+            super().build(experiences, weights)
+        finally:
+            self.shared = shared
 
     def state(self) -> State:
         """Return what the template does, and which modules were learned by other runs."""
         tensors, facts = super().state()
-        taken = [] if self.module_cache is None else self.module_cache.taken
-        return State(tensors, {**facts, "taken": list(taken)})
+        before = self.samples_seen if facts["task"] is None else self._samples_before
+        taken = {} if self.shared is None else dict(self.shared.taken)
+        return State(tensors, {**facts, "samples_before": before, "taken": taken})
 
     def restore(self, state: State, done: Sequence[Experience]) -> None:
         """Go back to a state; modules that were learned by then count as they did."""
         super().restore(state, done)
-        if self.module_cache is not None:
-            self.module_cache.taken = list(state.facts["taken"])
+        # Another run may have learned meanwhile what was begun here: then that counts instead.
+        self.samples_seen = state.facts["samples_before"]
+        if self.shared is not None:
+            self.shared.taken = dict(state.facts["taken"])
 
     def details(self) -> dict[str, float]:
-        """Say how many modules were learned by other runs."""
-        return {} if self.module_cache is None else {"modules_reused": len(self.module_cache.taken)}
+        """Say how many modules were learned by other runs, and what of the cost is theirs."""
+        if self.shared is None:
+            return {}
+        taken = self.shared.taken
+        return {"modules_reused": len(taken), "cpu_seconds_reused": sum(taken.values())}

@@ -6,12 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeGuard
 
-from pmn_cl.results.result import Result
+from pmn_cl.results.result import REUSED, REUSED_CPU, Result
 
 PACKAGES = ("torch", "numpy", "avalanche-lib")  # that the last digits depend on
-
-
-REUSED = "modules_reused"  # among the details: how many modules other runs had learned
 
 
 State: TypeAlias = Literal["same", "differs", "cannot be compared"]
@@ -24,12 +21,11 @@ class FieldDifference:
     what: str
     state: State
     why: str = ""
-    matters: bool = True  # to whether the result is the same
 
     @property
     def good(self) -> bool:
         """Whether nothing speaks against the record."""
-        return self.state == "same" or not self.matters
+        return self.state == "same"
 
     def __str__(self) -> str:
         """Return the finding as a line says it."""
@@ -39,25 +35,17 @@ class FieldDifference:
 def findings(recorded: Result, again: Result) -> list[FieldDifference]:
     """Compare all that must not depend on when and how often something is run."""
     excuse = _excuse(recorded, again)
-    reused = [int(result.details.get(REUSED, 0)) for result in (recorded, again)]
-    fewer = "" if reused[0] == reused[1] else f"{reused[0]} modules were reused, here {reused[1]}"
     found = []
     theirs = dict(compared_parts(again))
     for what, ours in compared_parts(recorded):
         apart = difference(ours, theirs.get(what))
-        matters = not (fewer and what in _OF_LEARNING)
         if not apart:
             found.append(FieldDifference(what, "same"))
-        elif not matters:
-            found.append(FieldDifference(what, "cannot be compared", fewer, matters=False))
         elif excuse and what != "data":
             found.append(FieldDifference(what, "cannot be compared", f"{excuse}; {apart}"))
         else:
             found.append(FieldDifference(what, "differs", apart))
     return found
-
-
-_OF_LEARNING = ("samples seen", "parameters learned")  # less where modules are reused
 
 
 def compared_parts(result: Result) -> Iterator[tuple[str, Any]]:
@@ -77,7 +65,8 @@ def compared_parts(result: Result) -> Iterator[tuple[str, Any]]:
     yield "parameters", result.parameters.get("total")
     yield "parameters learned", result.parameters.get("trainable")
     yield "weights", result.weights
-    yield "details", {name: v for name, v in result.details.items() if name != REUSED}
+    whose = (REUSED, REUSED_CPU)  # learned a module does not matter
+    yield "details", {name: v for name, v in result.details.items() if name not in whose}
 
 
 def _by_task(result: Result, split: str) -> list[dict[str, float | None]]:

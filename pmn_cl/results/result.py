@@ -31,6 +31,8 @@ _MAKE_AGAIN = "move it away, and `pmn-bench run` makes it again"
 Row = list[float | None]
 Bound = Literal["floor", "ceiling"]
 FLOOR, CEILING = "constant", "executor"  # strategies that show what lies between
+# Among the details: how many modules other runs had learned, and what of `cpu_seconds` was theirs.
+REUSED, REUSED_CPU = "modules_reused", "cpu_seconds_reused"
 
 
 class _Record(BaseModel):
@@ -57,7 +59,7 @@ class Failure(_Record):
 
 
 class Cost(_Record):
-    """What one experience took."""
+    """What one experience took; where another run had learned it, what learning took there."""
 
     learn_seconds: float
     """Spent on learning."""
@@ -139,7 +141,7 @@ class Result(_Record):
     validation: dict[str, float]
     """By task: the validation score of the epoch that was chosen."""
     curves: dict[str, list[Epoch]] = Field(default_factory=dict)
-    """By task: how it was learned; nothing of what other runs had learned before."""
+    """By task: how it was learned, here or by the run that it was taken from."""
     parameters: dict[Literal["total", "trainable"], list[int]]
     """How many there are after each experience."""
     costs: list[Cost]
@@ -157,7 +159,7 @@ class Result(_Record):
     started: str
     """When it began: ISO 8601, UTC."""
     seconds: float
-    """Spent working; the time between two parts of a run that was cut off does not count."""
+    """While it worked, or waited for another run to learn; not while it was cut off."""
     error: Failure | None = None
     """Why it is not completed, where that is known."""
 

@@ -7,7 +7,14 @@ from typing import Any
 
 from rich.table import Table
 
-from pmn_cl.results.result import Result, floor_to_ceiling, leading_split, with_bound
+from pmn_cl.results.result import (
+    REUSED,
+    REUSED_CPU,
+    Result,
+    floor_to_ceiling,
+    leading_split,
+    with_bound,
+)
 
 
 def closing_table(results: Sequence[Result]) -> Table:
@@ -39,6 +46,16 @@ def closing_table(results: Sequence[Result]) -> Table:
             f"{sum(cost.cpu_seconds for cost in result.costs):.0f}",
         )
     return table
+
+
+def said_of_reuse(results: Sequence[Result]) -> str:
+    """Say how much was learned and taken from other runs, and what that took and counts."""
+    reused = sum(int(result.details.get(REUSED, 0)) for result in results)
+    learned = sum(len(result.tasks) for result in results) - reused
+    counted = sum(cost.cpu_seconds for result in results for cost in result.costs)
+    spent = counted - sum(result.details.get(REUSED_CPU, 0.0) for result in results)
+    said = f"{learned} modules or tasks learned, {reused} reused, {spent:.0f} CPU-s"
+    return f"{said} spent ({counted:.0f} with each run counted alone)" if reused else said
 
 
 def _constant(results: Sequence[Result], split: str) -> dict[str, float | None]:

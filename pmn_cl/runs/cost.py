@@ -17,7 +17,7 @@ class Clock:
         before = spent or {"seconds": 0.0, "cpu": 0.0, "peak": 0}
         self._began = time.monotonic() - before["seconds"]
         self._cpu = time.process_time() - before["cpu"]
-        self._learned = self._began
+        self._learned, self._learn_cpu = self._began, 0.0
         self._peak = self._peak_before = int(before.get("peak", 0))
         forget_peak()
 
@@ -31,16 +31,27 @@ class Clock:
     def learned(self) -> None:
         """Mark where learning ends and evaluation begins."""
         self._learned = time.monotonic()
+        self._learn_cpu = time.process_time() - self._cpu
         self._peak = max(self._peak_before, peak_bytes())
         forget_peak()
 
+    def learning(self) -> tuple[float, float, int]:
+        """Return what learning took: seconds, those on the CPU, and bytes."""
+        return round(self._learned - self._began, 3), round(self._learn_cpu, 3), self._peak
+
+    def count_instead(self, seconds: float, cpu: float, peak: int) -> None:
+        """Let learning have taken this: what was learned elsewhere took nothing here."""
+        self._cpu += self._learn_cpu - cpu
+        self._began, self._learn_cpu, self._peak = self._learned - seconds, cpu, peak
+
     def cost(self) -> dict[str, float]:
         """Return seconds and bytes by now."""
+        seconds, _, peak = self.learning()
         return {
-            "learn_seconds": round(self._learned - self._began, 3),
+            "learn_seconds": seconds,
             "evaluate_seconds": round(time.monotonic() - self._learned, 3),
             "cpu_seconds": round(time.process_time() - self._cpu, 3),
-            "learn_peak_bytes": self._peak,
+            "learn_peak_bytes": peak,
             "evaluate_peak_bytes": peak_bytes(),
         }
 

@@ -22,6 +22,7 @@ from pmn_cl.runs.cost import Clock
 from pmn_cl.runs.floors import constant_scores, family_floors
 from pmn_cl.runs.journal import Journal
 from pmn_cl.runs.record import curve_point, result_of, write_epoch
+from pmn_cl.runs.sharing import Sharing
 from pmn_cl.strategy.base import Experience, Strategy, TrainingProgress
 from pmn_cl.strategy.matching import matched_options_for
 
@@ -88,8 +89,9 @@ def carry_out(
 
     strategy = make_strategy(run, training, device=device, on_progress=report)
     strategy.on_step = lambda: keeper.after_step(strategy)
+    sharing = Sharing(strategy, keeper, journal, on_progress)
     if run.reuse is not None:
-        strategy.reuse(Path(run.reuse), keeper.between)
+        strategy.reuse(Path(run.reuse), sharing.wait)
     phases = _phases(strategy, training, validation)
     kept = checkpoints.read()
     _check_same(run, journal, stream.store.digest, kept)
@@ -99,8 +101,10 @@ def carry_out(
     journal.write("started", device=device, **_facts(run, strategy, experiences))
     for learned, validation_of in phases[keeper.done :]:
         keeper.between()
+        sharing.begin(learned[0].task.name)
         strategy.learn_all(learned, validation_of)
         keeper.clock.learned()
+        sharing.settle()
         keeper.done += 1
         seen = {e.task.name for done, _ in phases[: keeper.done] for e in done}
         if run.evaluate_at_end and keeper.done < len(phases):

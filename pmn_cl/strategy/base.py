@@ -88,6 +88,18 @@ class ParameterCount(NamedTuple):
     trainable: int
 
 
+@dataclass(frozen=True)
+class LearningCost:
+    """What learning one task took, kept with what was learned for the runs that take it."""
+
+    learn_seconds: float
+    cpu_seconds: float
+    learn_peak_bytes: int
+    samples_seen: int  # of this task alone
+    trainable: int  # parameters that it could change
+    curve: list[dict[str, Any]]  # what each validation showed, as a result has it
+
+
 class Strategy(ABC):
     """Learns one task after another and can answer any task it has seen."""
 
@@ -121,6 +133,13 @@ class Strategy(ABC):
 
         ``waiting`` is called again and again while another run learns what this one needs.
         """
+
+    def taken(self) -> LearningCost | None:
+        """Return what the last task took the run that has learned it, where that was another."""
+        return None
+
+    def leave(self, cost: LearningCost) -> None:  # noqa: B027  # most have nothing to share
+        """Leave what was learned last to other runs, with what that took."""
 
     @abstractmethod
     def learn(self, experience: Experience, validation: Experience) -> None:

@@ -15,6 +15,7 @@ from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.mlflow_mirror.mirror import LiveMirror, Mirrored, check_uri
 from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.result import Result, older_runs
+from pmn_cl.results.table import said_of_reuse
 from pmn_cl.runs.driver import Driver, check_folder
 from pmn_cl.runs.engines.local import LocalEngine
 from pmn_cl.runs.plan import plan_runs
@@ -167,13 +168,7 @@ def conclude_study(outcome: Outcome, console: Console) -> int:
         if result.error is not None:
             say(f"{result.key}: {result.status}: {result.error.message}")
     if done:
-        reused = sum(int(result.details.get("modules_reused", 0)) for result in done)
-        learned = sum(len(result.tasks) for result in done) - reused
-        seconds = sum(cost.cpu_seconds for result in done for cost in result.costs)
-        say(
-            f"{len(done)} runs, {learned} modules or tasks learned, {reused} reused, "
-            f"{seconds:.0f} CPU-s; results: {outcome.folder}"
-        )
+        say(f"{len(done)} runs, {said_of_reuse(done)}; results: {outcome.folder}")
     return int(outcome.interrupted or len(done) < len(outcome.results))
 
 

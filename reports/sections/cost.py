@@ -40,8 +40,8 @@ def cost(found: Gathered) -> Section:
         Table("What a run takes, mean over seeds", columns, data),
         found.commands("run"),
         "Up and to the left is better; the lower axis grows by factors, and has no place for what "
-        "has no parameters. Bars are 95% intervals over seeds. CPU time depends on the machine, "
-        "and is without modules that were taken from other runs." + CUT + found.not_drawn,
+        "has no parameters. Bars are 95% intervals over seeds. CPU time depends on the machine; "
+        "modules that were taken from other runs count as if learned." + CUT + found.not_drawn,
     )
     return Section("cost", title, [figure])
 

@@ -1,8 +1,9 @@
 """Modules that other runs have learned already, found by what they were learned from.
 
 A recipe is all that decides a module's weights: data, samples, seed, settings, what it calls. So a
-module that is taken from here is, to the bit, the one that would have been learned. Several
-processes may share a folder: one learns, the others wait for it; if it dies, another goes on.
+module that is taken from here is, to the bit, the one that would have been learned. What learning
+it took is kept beside it: it costs the same in every run that has it. Several processes may share
+a folder: one learns, the others wait for it; if it dies, another goes on.
 """
 
 from __future__ import annotations
@@ -12,13 +13,21 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from pmn_cl.files import held
+from pmn_cl.files import held, write_whole
 from pmn_cl.modules.library import cards as library
 from pmn_cl.modules.task_module import TaskModule
 
 _FOR_EVER = float("inf")  # the process that learns it lets go when it ends, however it ends
+_COST = "cost.json"
+
+
+class KeptModule(NamedTuple):
+    """The file of a module, and what learning it took."""
+
+    path: Path
+    cost: dict[str, Any]
 
 
 class ModuleCache:
@@ -27,37 +36,43 @@ class ModuleCache:
     def __init__(self, folder: Path, waiting: Callable[[], None] | None = None) -> None:
         self._folder, self._waiting = folder, waiting
         self._held = ExitStack()
-        self._recipe: str | None = None  # that this process is about to learn
-        self.taken: list[str] = []  # tasks whose modules were there
+        self._place: Path | None = None  # of the module that this process is about to learn
+        self.learning: str | None = None  # its task
 
-    def find(self, recipe: Mapping[str, Any]) -> Path | None:
-        """Return the file of a module; where there is none, the caller is the one to learn it."""
-        key = _key(recipe)
-        (self._folder / key).mkdir(parents=True, exist_ok=True)
-        found = self._file(key)
+    def find(self, recipe: Mapping[str, Any]) -> KeptModule | None:
+        """Return a module; where there is none, the caller is the one to learn it."""
+        place = self._folder / _key(recipe)
+        place.mkdir(parents=True, exist_ok=True)
+        found = _kept(place)
         if found is None:
             self.give_up()
-            self._held.enter_context(held(self._folder / key, "", _FOR_EVER, self._waiting))
-            found = self._file(key)  # another process may have learned it meanwhile
+            self._held.enter_context(held(place, "", _FOR_EVER, self._waiting))
+            found = _kept(place)  # another process may have learned it meanwhile
             if found is None:
-                self._recipe = key
+                self._place, self.learning = place, recipe["task"]
             else:
                 self.give_up()
         return found
 
-    def keep(self, module: TaskModule, card: library.Card) -> None:
+    def keep(self, module: TaskModule, card: library.Card, cost: Mapping[str, Any]) -> None:
         """Put the module that was to be learned in its place."""
-        if self._recipe is not None:
-            library.save(module, card, self._folder / self._recipe)
+        if self._place is not None:
+            write_whole(self._place / _COST, json.dumps(cost))
+            library.save(module, card, self._place)
         self.give_up()
 
     def give_up(self) -> None:
         """Let another learn it."""
-        self._recipe = None
+        self._place = self.learning = None
         self._held.close()
 
-    def _file(self, key: str) -> Path | None:
-        return next((self._folder / key).glob(f"*{library.SUFFIX}"), None)
+
+def _kept(place: Path) -> KeptModule | None:
+    """Return the module of a place; one of which nobody knows what it took does not count."""
+    path = next(place.glob(f"*{library.SUFFIX}"), None)
+    if path is None or not (place / _COST).exists():
+        return None
+    return KeptModule(path, json.loads((place / _COST).read_text("utf-8")))
 
 
 def _key(recipe: Mapping[str, Any]) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from made_results import FIELD, changed, learned, result
 from rich.console import Console
 
-from pmn_cl.results.result import Result, leading_split
+from pmn_cl.results.result import REUSED, REUSED_CPU, Result, leading_split
 from pmn_cl.results.summary import meaning
-from pmn_cl.results.table import closing_table
+from pmn_cl.results.table import closing_table, said_of_reuse
 
 
 def lines(results: list[Result]) -> list[list[str]]:
@@ -51,3 +51,12 @@ def test_other_data_have_another_floor() -> None:
     other = changed(learned("pmn", 0, 1, 1, 1), data="other")
     assert all("(floor)" not in row for row in lines([*FIELD, other]))
     assert lines([]) == []
+
+
+def test_what_was_spent_is_what_counts_without_what_others_had_learned() -> None:
+    first = learned("independent", 0, 0.5, 0.5, 0.5)  # two tasks, 2 CPU-s each
+    second = changed(first, strategy="parameter_matched", details={REUSED: 1.0, REUSED_CPU: 1.5})
+    assert said_of_reuse([first]) == "2 modules or tasks learned, 0 reused, 4 CPU-s"
+    assert said_of_reuse([first, second]) == (
+        "3 modules or tasks learned, 1 reused, 6 CPU-s spent (8 with each run counted alone)"
+    )
