@@ -134,6 +134,7 @@ def recipe(
         "supervision": options.supervision if name in options.supervise else None,
         **{"untrained": name in options.untrained, "shuffled": name in options.shuffled},
         "asking": options.asking if name == "vqa" else None,
+        "memory": options.memory if callees else None,  # what is kept is rounded otherwise
     }
 
 

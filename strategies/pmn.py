@@ -147,6 +147,10 @@ class Progressive(TaskTemplate):
         run = {"seed": self.seed, "budget": self.budget, "device": self.device.type}
         run |= {"threads": torch.get_num_threads(), "versions": versions()}
         run |= {"code": code_digest(*kinds)}
+        if kinds[0].__module__.split(".")[0] != __name__.split(".")[0]:
+            # A strategy of a user's own may learn otherwise, by options that are not ours to know.
+            run |= {"strategy": f"{kinds[0].__module__}:{kinds[0].__qualname__}"}
+            run |= {"options": self.options.model_dump(mode="json")}
         return recipe(experience, callees, self.factory, self.settings[experience.task.name], run)
 
     def calls(self, experience: Experience) -> tuple[str, ...]:

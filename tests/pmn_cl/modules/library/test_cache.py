@@ -11,6 +11,7 @@ import pytest
 from pmn_cl import provenance
 from pmn_cl.modules.library.cache import ModuleCache
 from pmn_cl.strategy.base import LearningCost, State
+from strategies.options import PmnOptions
 from strategies.pmn import Progressive
 
 TASKS = ["obj", "att", {"task": "rel", "calls": ["obj", "att"]}]
@@ -100,6 +101,7 @@ def test_a_module_of_which_nobody_knows_what_it_took_is_learned_again(
         ({"untrained": ["att"]}, 1),
         ({"shuffled": ["obj"]}, 1),  # M_att
         ({"widths": {"rel": {"attention": 8}}}, 2),
+        ({"memory": False}, 2),  # which rounds otherwise what M_rel is told
     ],
 )
 def test_only_what_would_be_the_same_is_shared(
@@ -119,6 +121,32 @@ def test_what_is_not_validated_has_no_score_when_it_is_taken(
     assert reused(second) == 2
     assert second.validation_scores == first.validation_scores
     assert second.validation_scores.keys() == {"obj"}
+
+
+class MyOptions(PmnOptions):
+    strength: float = 1.0
+
+
+class Mine(Progressive):
+    """A user's own, which learns by an option of its own."""
+
+    Options = MyOptions
+
+    def batch_loss(self, x: Any, y: Any, experience: Any) -> Any:
+        outputs, loss = super().batch_loss(x, y, experience)
+        return outputs, self.options.strength * loss  # type: ignore[attr-defined]
+
+
+class MineToo(Mine):
+    """Another in the same file."""
+
+
+def test_a_strategy_of_a_users_own_shares_with_its_like_alone(stream: Any, tmp_path: Path) -> None:
+    learned(stream, tmp_path, tasks=1)
+    assert reused(learned(stream, tmp_path, 1, Mine)) == 0
+    assert reused(learned(stream, tmp_path, 1, Mine, strength=2.0)) == 0
+    assert reused(learned(stream, tmp_path, 1, MineToo)) == 0
+    assert reused(learned(stream, tmp_path, 1, Mine)) == 1
 
 
 def test_other_samples_are_another_module(open_stream: Any, stream: Any, tmp_path: Path) -> None:
