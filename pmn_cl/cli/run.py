@@ -100,7 +100,9 @@ def _drives_runs(command: Callable[..., None]) -> Callable[..., None]:
             ),
             click.option("--dry-run", is_flag=True, help="Only say which runs there would be."),
             click.option(
-                "--fresh", is_flag=True, help="Start over; what is there moves to OUT/earlier."
+                "--fresh",
+                is_flag=True,
+                help="Start over; what is there, shared modules too, moves to OUT/earlier.",
             ),
             click.option(
                 "--checkpoint-every",

@@ -62,6 +62,10 @@ class Driver:
             if not self.fresh:
                 self._results(runs)  # what cannot be read is refused before anything is touched
             waiting = [run for run in runs if self._is_open(run)]
+            if self.fresh:  # what they learned is learned again
+                for modules in {Path(run.reuse) for run in runs if run.reuse is not None}:
+                    with storing(modules):
+                        self._move_away(modules)
             if observer is not None:
                 observer.begin(len(waiting))
             if waiting:
@@ -85,16 +89,21 @@ class Driver:
             folder.mkdir(exist_ok=True)
         # A run whose driver was killed may hold it still.
         with held(folder, "this run", patience=60.0), storing(folder):
-            return self._prepare(run, folder)
+            return self._prepare(folder)
 
-    def _prepare(self, run: RunSpec, folder: Path) -> bool:
-        if self.fresh and any(folder.glob("[!.]*")):
+    def _prepare(self, folder: Path) -> bool:
+        if self.fresh:
+            self._move_away(folder)
+            folder.mkdir(exist_ok=True)
+        return open_again(folder)
+
+    def _move_away(self, folder: Path) -> None:
+        """Move a folder to those of earlier runs, if anything is in it."""
+        if any(folder.glob("[!.]*")):
             earlier = self.out / "earlier"
             number = 1 + len(list(earlier.glob("*")))
             (earlier / str(number)).mkdir(parents=True)
-            folder.rename(earlier / str(number) / run.key)
-            folder.mkdir()
-        return open_again(folder)
+            folder.rename(earlier / str(number) / folder.name)
 
     def _go_through(self, waiting: list[RunSpec], observer: RunObserver | None) -> None:
         engine, terms = self.engine, Terms(self.cache, self.device, self.every)

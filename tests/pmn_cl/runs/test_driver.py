@@ -22,7 +22,7 @@ from pmn_cl.config.stream import load_spec
 from pmn_cl.errors import UserError
 from pmn_cl.files import held
 from pmn_cl.results.folder import JOURNAL, LEARNED, RESULT
-from pmn_cl.results.result import Result, read_result, read_results
+from pmn_cl.results.result import REUSED, REUSED_CPU, Result, read_result, read_results
 from pmn_cl.runs.driver import Driver
 from pmn_cl.runs.execute import make_strategy
 from pmn_cl.runs.journal import read_journal
@@ -37,8 +37,13 @@ NO_MIRROR = ("--tracking", "off")
 def what_matters(results: list[Result]) -> list[Any]:
     """All that must not depend on when or how often a run was cut off."""
     named = ("key", "status", "scores", "secondary", "weights", "parameters", "validation")
+    whose = (REUSED, REUSED_CPU)  # learned a module may well depend on it
     return [
-        [*(getattr(r, name) for name in (*named, "details", "curves")), samples_seen(r)]
+        [
+            *(getattr(r, name) for name in (*named, "curves")),
+            {name: value for name, value in r.details.items() if name not in whose},
+            samples_seen(r),
+        ]
         for r in sorted(results, key=lambda r: r.key)
     ]
 
@@ -148,6 +153,19 @@ def test_fresh_starts_over_and_keeps_the_old(
     assert what_matters([first]) == what_matters([second])
     assert read_result(tmp_path / "earlier" / "1" / run.key / RESULT) == first
     assert read_results(tmp_path) == [second]
+
+
+def test_fresh_learns_again_what_runs_share(
+    runs: list[RunSpec], cache: Path, tmp_path: Path
+) -> None:
+    pmn = next(run for run in runs if run.key.startswith("pmn-"))
+    modules = tmp_path / "modules"
+    run = pmn.model_copy(update={"reuse": str(modules)})
+    found = [Driver(tmp_path, cache=cache, fresh=fresh).run([run])[0] for fresh in (False, True)]
+    assert [result.details[REUSED] for result in found] == [0, 0]
+    assert what_matters(found[:1]) == what_matters(found[1:])
+    [moved] = (tmp_path / "earlier").glob("*/modules")
+    assert sorted(p.name for p in moved.iterdir()) == sorted(p.name for p in modules.iterdir())
 
 
 FAILING = """
