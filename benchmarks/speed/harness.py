@@ -71,7 +71,7 @@ def inside_runs(cache: Path, out: Path) -> tuple[dict[str, float], float]:
     with ExitStack() as stack:
         for owner, name, part in parts:
             stack.enter_context(timed(spent, owner, name, part))
-        for run in plan_comparison(RunRequest(stream=_STREAM)).runs:
+        for run in plan_comparison(RunRequest(stream=_STREAM, out=out)).runs:
             folder = out / run.key
             folder.mkdir(parents=True)
             finish(run, folder, cache, "cpu", 60.0, lambda: False)

@@ -135,6 +135,9 @@ def run_stream(request: RunRequest) -> None:
     Each run is a process of its own and leaves OUT/KEY/result.json. The same command again does
     nothing that is done, goes on with what was cut off, and tries again what failed.
 
+    Strategies that learn the same module in the same way share it, in OUT/modules: one learns it,
+    and every run that has it counts what that took.
+
     MLflow gets a copy as the runs go; `pmn-bench ui OUT` shows it. A tracking server that does
     not answer costs a warning: `pmn-bench sync OUT` catches up.
 

@@ -51,7 +51,7 @@ def read_stream(stream: str | Path | BenchmarkSpec) -> BenchmarkSpec:
 
 
 def chosen_runs(
-    spec: BenchmarkSpec, strategies: Sequence[str], seeds: Sequence[int]
+    spec: BenchmarkSpec, strategies: Sequence[str], seeds: Sequence[int], reuse: Path
 ) -> list[RunSpec]:
     """Return the runs asked for; a strategy that the stream does not name is refused."""
     named = [strategy.name for strategy in spec.strategies]
@@ -60,7 +60,7 @@ def chosen_runs(
             raise UserError(
                 f"--strategy {name}: the stream names {', '.join(named)}{did_you_mean(name, named)}"
             )
-    return plan_runs(spec, strategies, seeds)
+    return plan_runs(spec, strategies, seeds, reuse)
 
 
 def study_folder(spec: BenchmarkSpec, out: Path | None, suffix: str = "") -> Path:

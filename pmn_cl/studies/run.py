@@ -10,8 +10,9 @@ from pmn_cl.mlflow_mirror.mirror import Mirrored, is_local
 from pmn_cl.mlflow_mirror.views import UI, links
 from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.families.at_floor import said_at_floor
+from pmn_cl.results.result import REUSED
 from pmn_cl.results.summary import meaning
-from pmn_cl.results.table import closing_table
+from pmn_cl.results.table import closing_table, said_of_reuse
 from pmn_cl.studies.conduct import (
     Outcome,
     StudyPlan,
@@ -22,6 +23,7 @@ from pmn_cl.studies.conduct import (
     plan_study,
     print_plan,
     read_stream,
+    shared_modules,
     study_folder,
 )
 from pmn_cl.studies.request import RunRequest
@@ -30,8 +32,9 @@ from pmn_cl.studies.request import RunRequest
 def plan_comparison(request: RunRequest) -> StudyPlan:
     """Return the runs of a stream that are asked for; refuse what cannot be run."""
     spec = read_stream(request.stream)
-    runs = chosen_runs(spec, request.strategies, request.seeds)
-    return plan_study(spec, runs, study_folder(spec, request.out), request)
+    folder = study_folder(spec, request.out)
+    runs = chosen_runs(spec, request.strategies, request.seeds, shared_modules(folder))
+    return plan_study(spec, runs, folder, request)
 
 
 def run_command(
@@ -86,6 +89,9 @@ def _conclude(outcome: Outcome, console: Console, tracking: str | None) -> None:
     for result in outcome.results:
         if result.error is not None:
             say(f"{result.key}: {result.status}: {result.error.message}")
+    done = [result for result in outcome.results if result.status == "completed"]
+    if any(result.details.get(REUSED) for result in done):
+        say(said_of_reuse(done))
     say(f"results: {outcome.folder}")
     if outcome.mirrored is not None:
         local = is_local(tracking)

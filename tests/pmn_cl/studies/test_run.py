@@ -1,0 +1,39 @@
+"""``pmn-bench run``: what strategies learn in the same way is learned once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from commands import run as run_here
+from tiny_streams import TINY, tiny_stream
+
+from pmn_cl.config.stream import load_spec
+from pmn_cl.results.result import REUSED, REUSED_CPU, read_results
+from pmn_cl.runs.plan import plan_runs
+from pmn_cl.studies.request import RunRequest
+from pmn_cl.studies.run import plan_comparison
+
+
+def test_runs_of_a_folder_share_their_modules_under_the_keys_that_they_always_had(
+    tmp_path: Path,
+) -> None:
+    runs = plan_comparison(RunRequest(stream=TINY, out=tmp_path)).runs
+    assert {run.reuse for run in runs} == {str(tmp_path.resolve() / "modules")}
+    assert [run.key for run in runs] == [run.key for run in plan_runs(load_spec(TINY))]
+
+
+def test_the_end_says_what_was_spent_and_what_counts(cache: Path, tmp_path: Path) -> None:
+    stream = tiny_stream(tmp_path, "independent", "parameter_matched")
+    given = ["run", stream, "--seed", "0", "--workers", "2", "--tracking", "off"]
+    done = run_here(*given, "--out", tmp_path / "out", "--cache", cache)
+    assert done.exit_code == 0, done.output
+    results = read_results(tmp_path / "out")
+    # Both begin at once: which of them learns a module, and which waits for it, is open.
+    assert sum(result.details[REUSED] for result in results) == 2
+    counted = sum(cost.cpu_seconds for result in results for cost in result.costs)
+    spent = counted - sum(result.details[REUSED_CPU] for result in results)
+    assert 0 < spent < counted
+    said = f"4 modules or tasks learned, 2 reused, {spent:.0f} CPU-s spent "
+    said += f"({counted:.0f} with each run counted alone)"
+    assert re.search(re.escape(said), done.stdout), done.stdout
