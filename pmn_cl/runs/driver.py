@@ -23,6 +23,7 @@ from pmn_cl.results.result import Result, read_result, write_result
 from pmn_cl.runs.engines.base import Ending, Engine
 from pmn_cl.runs.engines.local import LocalEngine
 from pmn_cl.runs.journal import read_journal
+from pmn_cl.runs.plan import next_run
 from pmn_cl.runs.record import result_of
 from pmn_cl.runs.worker import Terms, ended, open_again
 
@@ -112,8 +113,8 @@ class Driver:
             try:
                 until_the_end.enter_context(engine)
                 while waiting or running:
-                    while self._has_room(waiting, running):
-                        run = waiting.pop(0)
+                    while (run := self._next(waiting, running)) is not None:
+                        waiting.remove(run)
                         engine.start(run, self.out / run.key, terms)
                         running[run.key] = run
                     over = engine.ended(_LOOK_EVERY)
@@ -128,9 +129,12 @@ class Driver:
                 if observer is not None:
                     observer.update({}, ended)
 
-    def _has_room(self, waiting: list[RunSpec], running: dict[str, RunSpec]) -> bool:
-        free = len(running) < self.workers
-        return bool(waiting) and free and self.engine.has_room(waiting[0])
+    def _next(self, waiting: list[RunSpec], running: dict[str, RunSpec]) -> RunSpec | None:
+        """Return the run to start now, if there is one and room for it."""
+        if not waiting or len(running) >= self.workers:
+            return None
+        run = next_run(waiting, running.values())
+        return run if self.engine.has_room(run) else None
 
     def _ended(self, ending: Ending) -> Result:
         """Return the record of a run that has ended, also of one that could not write it."""
