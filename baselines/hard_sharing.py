@@ -106,6 +106,12 @@ class HardSharingJoint(_Mixing):
         """Learn a stream of one task."""
         self.learn_all([experience], [validation])
 
+    def schedule(self) -> tuple[int, int]:
+        """Count a task's steps by its share of all, so that it warms up as slowly as alone."""
+        name = self.batch_experience.task.name
+        [own] = [steps for batches, steps in self._shares if batches.experience.task.name == name]
+        return self.clock.train_exp_iterations * own // self.steps, own
+
     def prepare(self, experience: Experience) -> None:
         """Add the heads of all tasks."""
         for batches, _ in self._shares or [(self.batches_of(experience), 0)]:

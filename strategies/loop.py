@@ -334,11 +334,14 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
             raise UserError(non_finite_loss(self))
         return loss
 
+    def schedule(self) -> tuple[int, int]:
+        """Return at which step the task of the batch is, from 0, and how many it has."""
+        return self.clock.train_exp_iterations, self.steps
+
     def optimizer_step(self) -> None:
         """Take a step of the size that the schedule says."""
-        settings = self.settings[self.batch_experience.task.name]
-        rate = settings.learning_rate_at(self.clock.train_exp_iterations, self.steps)
-        carried = settings.carried_at(self.clock.train_exp_iterations, self.steps)
+        settings, (step, steps) = self.settings[self.batch_experience.task.name], self.schedule()
+        rate, carried = settings.learning_rate_at(step, steps), settings.carried_at(step, steps)
         groups = self.optimizer.param_groups
         for group in groups:
             group["lr"] = rate * carried if group["carried"] else rate

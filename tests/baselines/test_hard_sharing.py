@@ -108,6 +108,22 @@ def test_joint_learning_uses_each_tasks_own_learning_rate(experiences: Experienc
     assert {(task, rates[task]) for task in TASKS} == set(zip(seen.tasks, seen.rates, strict=True))
 
 
+def test_in_joint_learning_a_task_warms_up_as_slowly_as_it_would_alone(
+    experiences: Experiences,
+) -> None:
+    """By its share of all steps: others between its own do not make its warm-up shorter."""
+    own = own_steps(make(HardSharingJoint), experiences)["rel"]
+    training = {"rel": {"learning_rate": 0.1, "schedule": "constant", "warmup": own}}
+    strategy = make(HardSharingJoint, training=training)
+    seen = Batches(strategy)
+    learn(strategy, experiences)
+    steps = len(seen.tasks)
+    found = {n: rate for n, rate in enumerate(seen.rates) if seen.tasks[n] == "rel"}
+    expected = {n: 0.1 * (n * own // steps + 1) / (own + 1) for n in found}
+    assert steps > 2 * own > 2
+    assert found == pytest.approx(expected)
+
+
 def test_joint_learning_answers_all_tasks_and_keeps_the_best_part_for_all(
     experiences: Experiences,
 ) -> None:
