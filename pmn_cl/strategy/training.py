@@ -28,8 +28,10 @@ class TrainingSettings(BaseModel):
     clip: float | None = Field(default=None, gt=0)  # the gradient's norm
     beta2: float = Field(default=0.999, gt=0, lt=1)  # of Adam: how long squares are remembered
     by_scene: bool = False  # samples of a scene come together in a batch
-    # What the part of a network that has learned before starts with, as a share of the learning
-    # rate, rising to all of it with the task: what is new must first learn what to make of it.
+    # The part of a network that has learned before rests for a share of the task's steps, then
+    # starts with a share of the learning rate, rising to all of it: what is new must first learn
+    # what to make of it.
+    carried_rest: float = Field(default=0.0, ge=0, lt=1)
     carried_lr: float = Field(default=1.0, gt=0, le=1)
     loss: LossTerms = LossTerms()
 
@@ -46,7 +48,8 @@ class TrainingSettings(BaseModel):
 
     def carried_at(self, step: int, steps: int) -> float:
         """Return the share of the learning rate at which a carried part learns at a step."""
-        return self.carried_lr + (1 - self.carried_lr) * step / steps
+        learning = (step / steps - self.carried_rest) / (1 - self.carried_rest)
+        return self.carried_lr + (1 - self.carried_lr) * learning if learning >= 0 else 0.0
 
 
 class TrainingChanges(BaseModel):
@@ -64,6 +67,7 @@ class TrainingChanges(BaseModel):
     clip: float | None = Field(default=None, gt=0)
     beta2: float | None = Field(default=None, gt=0, lt=1)
     by_scene: bool | None = None
+    carried_rest: float | None = Field(default=None, ge=0, lt=1)
     carried_lr: float | None = Field(default=None, gt=0, le=1)
     loss: LossTerms | None = None
 
@@ -100,13 +104,14 @@ TRAINING = {
             "att": (6e-3, 32, 10, 50),
             "rel": (4e-3, 256, 8, 600),
             "cap": (3e-3, 128, 2, 50),
-            "cnt": (8e-3, 256, 8, 50),
-            "vqa": (6e-3, 260, 8, 100),
+            "cnt": (8e-3, 256, 10, 50),
+            "vqa": (6e-3, 260, 10, 100),
         },
         schedule="cosine",
         clip=5.0,
         beta2=0.98,
         by_scene=True,
+        carried_rest=0.1,
         carried_lr=0.2,
         loss=LossTerms(every_box=3.0, count_distance=1.0, soft_count=1.0, one_answer=True),
     ),

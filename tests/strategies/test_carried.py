@@ -16,10 +16,10 @@ from strategies.pmn import Progressive
 
 Experiences = dict[str, dict[str, Any]]
 TASKS = ["obj", "cnt", "vqa"]
-RATE, SHARE = 0.01, 0.2
+RATE, SHARE, REST = 0.01, 0.2, 0.25
 TRAINING = {
     task: {
-        **{"epochs": 1, "learning_rate": RATE, "carried_lr": SHARE},
+        **{"epochs": 1, "learning_rate": RATE, "carried_lr": SHARE, "carried_rest": REST},
         **{"schedule": "constant", "warmup": 0, "batch_size": 30},
     }
     for task in TASKS
@@ -59,15 +59,18 @@ def carry(strategy: Any, experiences: Experiences, tasks: list[str] = TASKS) -> 
 
 
 def assert_slow_then_rising(found: list[dict[bool, float]]) -> None:
-    """0.2 of the rate at first, 0.6 half-way, and all of it after the last step."""
+    """Nothing for a quarter of the steps, then from 0.2 of the rate to all after the last step."""
     steps = len(found)
     assert steps >= 4
     assert [rates[False] for rates in found] == [RATE] * steps
-    expected = [RATE * (0.2 + 0.8 * step / steps) for step in range(steps)]
-    assert [rates[True] for rates in found] == pytest.approx(expected)
-    assert found[0][True] == pytest.approx(0.002)
-    assert found[steps // 2][True] == pytest.approx(0.006, rel=0.2)
-    assert found[-1][True] == pytest.approx(RATE * (1 - 0.8 / steps))
+    carried = [rates[True] for rates in found]
+    resting = [step for step in range(steps) if step < REST * steps]
+    assert resting and carried[: len(resting)] == [0.0] * len(resting)
+    expected = [
+        RATE * (0.2 + 0.8 * (step / steps - 0.25) / 0.75) for step in range(len(resting), steps)
+    ]
+    assert carried[len(resting) :] == pytest.approx(expected)
+    assert carried[-1] == pytest.approx(RATE * (1 - 0.8 / (0.75 * steps)))
 
 
 def pmn(**options: Any) -> Progressive:

@@ -300,7 +300,7 @@ ONE_EDIT = [
         "[{name: pmn, training: {obj: {epoch: 3}}}]",
         "16:43: strategies[0].training.obj.epoch: unknown key 'epoch', expected one of "
         "learning_rate, batch_size, epochs, least_steps, patience, schedule, warmup, clip, "
-        "beta2, by_scene, carried_lr, loss; did you "
+        "beta2, by_scene, carried_rest, carried_lr, loss; did you "
         "mean 'epochs'?"),
     bad("variant a number", "[constant]", "[{name: constant, variant: 3}]",
         "16:40: strategies[0].variant: found 3 (a whole number), expected text"),

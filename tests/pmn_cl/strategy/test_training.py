@@ -100,6 +100,12 @@ def test_a_carried_part_starts_with_its_share_and_rises_evenly_to_all() -> None:
     assert [settings().carried_at(step, 8) for step in (0, 4, 8)] == [1, 1, 1]
 
 
+def test_a_carried_part_rests_first_and_has_the_remaining_steps_to_rise() -> None:
+    rested = settings(carried_rest=0.5, carried_lr=0.2)
+    found = [rested.carried_at(step, 8) for step in (0, 3, 4, 6, 8)]
+    assert found == pytest.approx([0.0, 0.0, 0.2, 0.6, 1.0])
+
+
 def options(**training: Any) -> NetworkOptions:
     return NetworkOptions.model_validate({"training": training})
 
@@ -133,6 +139,8 @@ def test_terms_that_are_unknown_or_out_of_range_are_refused(loss: dict[str, Any]
     [
         {"epoch": 3},
         {"beta2": 1.0},
+        {"carried_rest": -0.1},
+        {"carried_rest": 1.0},
         {"carried_lr": 0.0},
         {"carried_lr": 1.5},
         {"learning_rate": 0.0},
