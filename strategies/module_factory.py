@@ -26,8 +26,9 @@ class ModuleFactory:
 
     def build(self, experience: Experience, callees: Mapping[str, TaskModule]) -> TaskModule:
         """Return a task's module as it is before it learns."""
-        module = self.module_class(experience)(self.plan(experience), callees)
-        if self.departures.scaled_start:
+        plan = self.plan(experience)
+        module = self.module_class(experience)(plan, callees)
+        if plan.departures.scaled_start:
             start_scaled(module.modules())
         start_words(module, experience.samples.store)
         counting = callees.get("cnt")
@@ -62,4 +63,7 @@ class ModuleFactory:
             sizes = self.options.widths[name].of(sizes)
         usual = self.options.gates_of and name not in self.options.gates_of
         gates = Gates() if usual else self.options.gates
-        return ModulePlan(WorldShape(width, store.names), sizes, gates, self.departures)
+        # What does not concern a module does not make it another: it is learned once, and shared.
+        concerns = self.module_class(experience).departs
+        departures = self.departures if concerns is None else self.departures.only(concerns)
+        return ModulePlan(WorldShape(width, store.names), sizes, gates, departures)

@@ -16,7 +16,7 @@ from pmn_cl.modules.compositional import ATTEND, RESIDUAL, CompositionalModule, 
 from pmn_cl.modules.count import OWN_QUESTION
 from pmn_cl.modules.importance import Importance, Importances
 from pmn_cl.modules.layers import GatedTanh, SoftAttention, perceptron, receiver
-from pmn_cl.modules.question import QuestionParts
+from pmn_cl.modules.question import DEPARTS, QuestionParts
 from pmn_cl.modules.relation import RelationQuery
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.runtime.memoisation import ScratchPad, per_batch, per_step
@@ -41,6 +41,7 @@ class AnswerModule(CompositionalModule):
         *("question words", "answers", "relations", "directions"),
         *("counts", "caption words"),
     )
+    departs = (*DEPARTS, "question_answers", "joint_steps", "own_question", "question_as_state")
 
     def __init__(self, plan: ModulePlan, callees: Mapping[str, TaskModule]) -> None:
         super().__init__(plan, callees)

@@ -52,6 +52,7 @@ class CaptionModule(CompositionalModule):
     """
 
     task, vocabulary, teacher_forced = "cap", ("caption words",), ("words",)
+    departs = ("scaled_start", "caption_positions")
 
     def __init__(self, plan: ModulePlan, callees: Mapping[str, TaskModule]) -> None:
         super().__init__(plan, callees)

@@ -11,7 +11,7 @@ from pmn_cl.modules.attention import AttentionMap
 from pmn_cl.modules.compositional import ATTEND, CompositionalModule
 from pmn_cl.modules.counter import Counter
 from pmn_cl.modules.importance import Importance, Importances
-from pmn_cl.modules.question import QuestionParts
+from pmn_cl.modules.question import DEPARTS, QuestionParts
 from pmn_cl.modules.relation import RelationQuery
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.runtime.memoisation import SampleQuery, ScratchPad
@@ -26,6 +26,7 @@ class CountModule(CompositionalModule):
     """One step: attend by itself or ask M_rel for a map of boxes, and count what is attended."""
 
     task, vocabulary = "cnt", ("question words", "counts", "relations", "directions")
+    departs = (*DEPARTS, "relation_receiver", "count_layer", "count_boxes")
 
     def __init__(self, plan: ModulePlan, callees: Mapping[str, TaskModule]) -> None:
         super().__init__(plan, callees)

@@ -18,6 +18,9 @@ from pmn_cl.modules.runtime.memoisation import per_batch, per_scene
 from pmn_cl.modules.task_module import ModulePlan, TaskModule
 from pmn_cl.modules.terminal import TerminalModule
 
+# Departures that concern these parts, and how they are trained.
+DEPARTS = ("scaled_start", "singulars", "shared_projection", "supervise_encoder")
+
 
 class QuestionParts(nn.Module):
     """The question's encoder, Ω, and Q_{→rel} where M_rel may be called.

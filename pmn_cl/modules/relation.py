@@ -34,6 +34,7 @@ class RelationModule(CompositionalModule):
     """
 
     task, vocabulary = "rel", ("relations", "directions")
+    departs = ("scaled_start", "positions")
     scene_steps = True
 
     def __init__(self, plan: ModulePlan, callees: Mapping[str, TaskModule]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -98,6 +98,10 @@ class Departures(BaseModel):
     own_question: bool = False  # M_cnt is asked with the question's words, not M_vqa's state
     question_as_state: bool = False  # M_vqa's q¹ is the question itself, as M_cnt's state is
     supervise_encoder: bool = False  # [b, r] supervision reaches the question encoder too
+
+    def only(self, names: Iterable[str]) -> Departures:
+        """Return these of the departures, and the paper for all others."""
+        return Departures.model_validate({name: getattr(self, name) for name in names})
 
 
 DEPARTURES = {

@@ -15,6 +15,7 @@ class TerminalModule(TaskModule):
     """One tanh layer on a region's features; the classifier on top serves training alone."""
 
     labels: str  # the list of names that the classifier is over
+    departs = ()
 
     def __init__(self, plan: ModulePlan, callees: Mapping[str, TaskModule]) -> None:
         super().__init__(plan, callees)

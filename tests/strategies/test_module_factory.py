@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
-from pmn_cl.modules.layers import GatedTanh, ScaledLinear, SoftAttention
+from pmn_cl.modules.layers import GatedTanh, ScaledLinear, SoftAttention, start_scaled
 from pmn_cl.modules.question import QuestionParts
+from pmn_cl.modules.sizes import DEPARTURES, Departures
+from pmn_cl.modules.task_module import TaskModule, digest_of, identity_of
+from strategies.module_factory import ModuleFactory
 from strategies.options import PmnOptions
 from strategies.pmn import Progressive
 
@@ -62,3 +66,33 @@ def test_without_the_departure_layers_start_as_torch_has_it(
     monkeypatch.setattr("strategies.module_factory.start_scaled", refuse)
     strategy = built(experiences, **given)
     assert all(part.bias.any() for part in parts_of(strategy, ScaledLinear))
+
+
+@pytest.mark.parametrize("departure", Departures.model_fields)
+def test_a_departure_concerns_just_the_modules_that_say_so(
+    departure: str, experiences: Experiences
+) -> None:
+    """Whatever else departs, a module starts as it would, and is the same: it can be shared."""
+    usual = DEPARTURES["small"]
+    value = None if departure == "count_boxes" else not getattr(usual, departure)
+    other = usual.model_copy(update={departure: value})
+    callees: dict[str, TaskModule] = {}
+    concerned = []
+    for task, experience in experiences["train"].items():
+        called = {name: callees[name] for name in experience.calls}
+        made = []
+        for departures in (usual, other):
+            factory = ModuleFactory(PmnOptions(asking="own"), departures)
+            torch.manual_seed(0)
+            made.append(factory.build(experience, called))
+            torch.manual_seed(0)
+            told_all = replace(factory.plan(experience), departures=departures)
+            twin = factory.module_class(experience)(told_all, called)
+            if departures.scaled_start:
+                start_scaled(twin.modules())
+            assert digest_of(twin) == digest_of(made[-1])
+        if identity_of(made[0]) != identity_of(made[1]):
+            concerned.append(task)
+        callees[task] = made[0]
+    assert concerned
+    assert concerned == [task for task in TASKS if departure in (callees[task].departs or ())]
