@@ -27,7 +27,7 @@ COUNTS = {
 }
 REGIONS = {"paper": (36, 2048), "small": (24, 128)}  # N and d
 WORDS = {"paper": 14, "small": 14}  # of a question
-BATCH = 128
+BATCH = 128  # questions
 
 
 class RandomScenes:
@@ -52,22 +52,23 @@ class RandomScenes:
 
 
 class RandomQuestions:
-    """Questions of noise about the scenes, one for each."""
+    """Questions of noise about the scenes, so many for each."""
 
-    def __init__(self, size: str, scenes: RandomScenes) -> None:
+    def __init__(self, size: str, scenes: RandomScenes, per_scene: int = 1) -> None:
         words, answers = COUNTS[size]["question words"], COUNTS[size]["answers"]
-        self.scenes = scenes
-        self._question = torch.randint(1, words, (len(scenes), WORDS[size]))
-        self._answer = torch.randint(answers, (len(scenes), 1))
+        self.scenes, self.per_scene = scenes, per_scene
+        self._question = torch.randint(1, words, (len(self), WORDS[size]))
+        self._answer = torch.randint(answers, (len(self), 1))
 
     def __len__(self) -> int:
-        return len(self.scenes)
+        return self.per_scene * len(self.scenes)
 
     def holds(self, x: Mapping[str, Tensor]) -> bool:
         return True
 
     def __getitem__(self, rows: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        x = {**self.scenes.take(rows), "scene": rows, "sample": rows}
+        scenes = rows // self.per_scene
+        x = {**self.scenes.take(scenes), "scene": scenes, "sample": rows}
         y = {"answers": self._answer[rows], "scores": torch.ones(len(rows), 1)}
         return {**x, "question": self._question[rows]}, y
 
@@ -100,8 +101,8 @@ VQA0: dict[str, Sequence[str]] = {"vqa": ()}
 class Training:
     """Steps of M_vqa over the random questions, in a fixed order."""
 
-    def __init__(self, net: ModuleNetwork, questions: RandomQuestions) -> None:
-        self.net, self.questions = net, questions
+    def __init__(self, net: ModuleNetwork, questions: RandomQuestions, batch: int = BATCH) -> None:
+        self.net, self.questions, self.batch = net, questions, batch
         self.optimizer = torch.optim.Adam(net["vqa"].parameters(), lr=1e-3, fused=True)
         self._order = torch.Generator().manual_seed(0)
         if net.memory is not None:
@@ -109,8 +110,9 @@ class Training:
         net.train()
 
     def step(self) -> float:
-        rows = torch.randperm(len(self.questions), generator=self._order)[:BATCH]
-        x, y = self.questions[rows]
+        count, each = len(self.questions.scenes), self.questions.per_scene
+        scenes = torch.randperm(count, generator=self._order)[: self.batch // each]
+        x, y = self.questions[(scenes[:, None] * each + torch.arange(each)).flatten()]
         loss = AnswerTask().loss(self.net(x, "vqa"), y)
         self.optimizer.zero_grad()
         loss.backward()

@@ -90,7 +90,8 @@ class Memory:
         table = self._tables[place]
         if table is None:
             return None
-        for block in torch.unique(number[~table.known[number]] // _BLOCK).tolist():
+        missing = number[~table.known[number]]
+        for block in sorted(set((missing // _BLOCK).tolist())):
             first, end = block * _BLOCK, min((block + 1) * _BLOCK, count)
             with torch.no_grad():
                 table.put(slice(first, end), of_rows(torch.arange(first, end)))
