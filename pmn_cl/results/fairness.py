@@ -7,7 +7,8 @@ SAME = {
     "questions": "PMN's word vectors and question encoder, of the same width",
     "budget": "the same samples seen of every new task (samples seen are in every result)",
     "training": "Adam; batch size, schedule, warm-up and clipping of the task; the samples of a "
-    "scene come together; what a network has learned before starts at a fifth of the rate",
+    "scene come together; what a network has learned before rests for a tenth of the steps, then "
+    "starts at a fifth of the rate",
     "losses": "rel: every box that fits, and a yes or no for each; cnt: distance of the expected "
     "count, and of the soft count of a map; vqa: one softmax over answers",
     "layers": "attention, trunks and MLPs start at the scale of their input; waves say where boxes "
