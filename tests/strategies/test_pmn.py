@@ -54,6 +54,8 @@ def carry(strategy: Progressive, experiences: Experiences) -> Progressive:
 def answers(strategy: Progressive, experiences: Experiences, task: str) -> Tensor:
     """What a module answers to the same samples each time, in full."""
     strategy.network.eval()
+    # What is remembered was worked out in blocks: bits are compared with others of such.
+    strategy.attach_scenes(experiences["val"][task])
     x, _ = experiences["val"][task].batches[np.arange(40)]
     found: Tensor = strategy.network(x, task)
     return found
