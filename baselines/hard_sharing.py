@@ -132,7 +132,8 @@ class HardSharingCumulative(_Mixing):
     """One task after another, with all earlier data at hand.
 
     For every step of the new task there is one of an earlier task, all of them in turn; so it
-    sees twice as many samples as the others do, which its results say.
+    sees twice as many samples as the others do, which its results say. Warm-ups are counted in steps
+    of all: what is learned again has too few of its own to end one.
     """
 
     keeps_data = True

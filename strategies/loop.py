@@ -120,7 +120,7 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         return part
 
     def carried(self, experience: Experience) -> Iterable[nn.Parameter]:
-        """Return those of its parameters that have learned before: see ``carried_lr``."""
+        """Return those of its parameters that have learned before: see ``carried_rest``."""
         return ()
 
     def finish(self, experience: Experience) -> None:

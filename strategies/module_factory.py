@@ -34,7 +34,7 @@ class ModuleFactory:
         counting = callees.get("cnt")
         if isinstance(module, AnswerModule) and isinstance(counting, CountModule):
             ours, theirs = (m.plan.sizes.hidden for m in (module, counting))
-            if ours != theirs and not self.departures.own_question:
+            if ours != theirs and not plan.departures.own_question:
                 raise UserError(
                     f"widths: M_vqa's state has the width {ours}, M_cnt's {theirs}, but M_vqa asks "
                     "M_cnt with its state: give both the same `hidden`, or set the departure "
@@ -64,6 +64,7 @@ class ModuleFactory:
         usual = self.options.gates_of and name not in self.options.gates_of
         gates = Gates() if usual else self.options.gates
         # What does not concern a module does not make it another: it is learned once, and shared.
-        concerns = self.module_class(experience).departs
+        # A subclass says so for itself, as it may depart in more than what it is made from.
+        concerns = vars(self.module_class(experience)).get("departs")
         departures = self.departures if concerns is None else self.departures.only(concerns)
         return ModulePlan(WorldShape(width, store.names), sizes, gates, departures)

@@ -246,7 +246,8 @@ class Progressive(TaskTemplate):
                 raise UserError(
                     f"supervise: M_{task} puts no query to M_rel that can be supervised"
                 )
-            asked = module.first_relation_query(query, env, self.departures.supervise_encoder)
+            reach = module.plan.departures.supervise_encoder
+            asked = module.first_relation_query(query, env, reach)
             relations = module.plan.shape.count("relations")
             loss = loss + self.options.supervision * query_loss(asked, y, relations)
         return outputs, loss

@@ -36,7 +36,7 @@ class TaskModule(nn.Module, ABC):
     task: ClassVar[str]  # the task it is made for
     answer_width: int = 0  # of the vector that it answers with, where M_vqa is to call it
     vocabulary: ClassVar[tuple[str, ...]] = ()  # the lists of a world's names that it may be over
-    departs: ClassVar[tuple[str, ...] | None] = None  # departures that concern it; None: any may
+    departs: ClassVar[tuple[str, ...] | None] = None  # that concern just this class; None: any may
     teacher_forced: ClassVar[tuple[str, ...]] = ()  # targets that it is given while it learns
 
     def __init__(self, plan: ModulePlan, callees: Mapping[str, TaskModule]) -> None:

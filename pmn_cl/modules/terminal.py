@@ -15,7 +15,6 @@ class TerminalModule(TaskModule):
     """One tanh layer on a region's features; the classifier on top serves training alone."""
 
     labels: str  # the list of names that the classifier is over
-    departs = ()
 
     def __init__(self, plan: ModulePlan, callees: Mapping[str, TaskModule]) -> None:
         super().__init__(plan, callees)
@@ -42,10 +41,10 @@ class TerminalModule(TaskModule):
 class ObjectModule(TerminalModule):
     """M_obj: which object a region shows."""
 
-    task, labels, vocabulary = "obj", "objects", ("objects",)
+    task, labels, vocabulary, departs = "obj", "objects", ("objects",), ()
 
 
 class AttributeModule(TerminalModule):
     """M_att: which attributes a region has."""
 
-    task, labels, vocabulary = "att", "attributes", ("attributes",)
+    task, labels, vocabulary, departs = "att", "attributes", ("attributes",), ()

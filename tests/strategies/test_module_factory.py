@@ -13,6 +13,7 @@ from pmn_cl.modules.layers import GatedTanh, ScaledLinear, SoftAttention, start_
 from pmn_cl.modules.question import QuestionParts
 from pmn_cl.modules.sizes import DEPARTURES, Departures
 from pmn_cl.modules.task_module import TaskModule, digest_of, identity_of
+from pmn_cl.modules.terminal import ObjectModule
 from strategies.module_factory import ModuleFactory
 from strategies.options import PmnOptions
 from strategies.pmn import Progressive
@@ -68,8 +69,26 @@ def test_without_the_departure_layers_start_as_torch_has_it(
     assert all(part.bias.any() for part in parts_of(strategy, ScaledLinear))
 
 
+# Whom each departure concerns, by docs/departures.md.
+CONCERNS = {
+    "positions": ["rel"],
+    "caption_positions": ["cap"],
+    "scaled_start": ["rel", "cap", "cnt", "vqa"],
+    "singulars": ["cnt", "vqa"],
+    "shared_projection": ["cnt", "vqa"],
+    "supervise_encoder": ["cnt", "vqa"],
+    "relation_receiver": ["cnt"],
+    "count_layer": ["cnt"],
+    "count_boxes": ["cnt"],
+    "question_answers": ["vqa"],
+    "joint_steps": ["vqa"],
+    "own_question": ["vqa"],
+    "question_as_state": ["vqa"],
+}
+
+
 @pytest.mark.parametrize("departure", Departures.model_fields)
-def test_a_departure_concerns_just_the_modules_that_say_so(
+def test_a_departure_makes_just_those_modules_others_that_it_concerns(
     departure: str, experiences: Experiences
 ) -> None:
     """Whatever else departs, a module starts as it would, and is the same: it can be shared."""
@@ -94,5 +113,15 @@ def test_a_departure_concerns_just_the_modules_that_say_so(
         if identity_of(made[0]) != identity_of(made[1]):
             concerned.append(task)
         callees[task] = made[0]
-    assert concerned
-    assert concerned == [task for task in TASKS if departure in (callees[task].departs or ())]
+    assert concerned == CONCERNS[departure]
+
+
+class DepartingObjects(ObjectModule):
+    """Built from M_obj; nobody can know in what it departs."""
+
+
+def test_a_subclass_may_depart_in_anything(experiences: Experiences) -> None:
+    options = PmnOptions(modules={"obj": f"{__name__}:DepartingObjects"})
+    factory = ModuleFactory(options, DEPARTURES["small"])
+    assert factory.plan(experiences["train"]["obj"]).departures == DEPARTURES["small"]
+    assert factory.plan(experiences["train"]["att"]).departures == Departures()
