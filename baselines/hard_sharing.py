@@ -106,6 +106,15 @@ class HardSharingJoint(_Mixing):
         """Learn a stream of one task."""
         self.learn_all([experience], [validation])
 
+    def batches_of(self, experience: Experience, again: str = "") -> EpochBatches | StagedBatches:
+        """Return all of a task's samples from the start, whatever its curriculum.
+
+        A trunk that learns other tasks meanwhile does not wait for what is left out: without
+        directions in rel, it does not learn where regions are (docs/learning.md).
+        """
+        batches = super().batches_of(experience, again)
+        return batches.whole if isinstance(batches, StagedBatches) else batches
+
     def schedule(self) -> tuple[int, int]:
         """Count a task's steps by its share of all, so that it warms up as slowly as alone."""
         name = self.batch_experience.task.name
@@ -132,8 +141,8 @@ class HardSharingCumulative(_Mixing):
     """One task after another, with all earlier data at hand.
 
     For every step of the new task there is one of an earlier task, all of them in turn; so it
-    sees twice as many samples as the others do, which its results say. Warm-ups are counted in steps
-    of all: what is learned again has too few of its own to end one.
+    sees twice as many samples as the others do, which its results say. Warm-ups are counted in
+    steps of all: what is learned again has too few of its own to end one.
     """
 
     keeps_data = True

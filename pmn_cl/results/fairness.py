@@ -13,7 +13,7 @@ SAME = {
     "count, and of the soft count of a map; vqa: one softmax over answers",
     "layers": "attention, trunks and MLPs start at the scale of their input; waves say where boxes "
     "are; plurals have their singulars' vectors; the question alone may answer",
-    "curriculum": "the stream's, by task",
+    "curriculum": "the stream's, by task; none where all tasks are learned at once, which it harms",
     "selection": "the best epoch on the validation samples of the task; at once: of all tasks",
     "search": "validation only, development seeds: four trials or fewer at field.yaml's budget; "
     "docs/claims.md says what was tried for claims.yaml",

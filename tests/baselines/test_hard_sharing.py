@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from baselines.options import HeadsOptions
 from benchmarks.avalanche_stream import collate
 from pmn_cl.errors import UserError
 from pmn_cl.strategy.avalanche import import_avalanche
+from strategies.loaders import EpochBatches, StagedBatches
 
 import_avalanche()
 
@@ -122,6 +124,18 @@ def test_in_joint_learning_a_task_warms_up_as_slowly_as_it_would_alone(
     expected = {n: 0.1 * (n * own // steps + 1) / (own + 1) for n in found}
     assert steps > 2 * own > 2
     assert found == pytest.approx(expected)
+
+
+def test_joint_learning_leaves_nothing_out_at_first(experiences: Experiences) -> None:
+    rel = experiences["train"]["rel"]
+    some = np.arange(len(rel.samples) // 2)
+    staged = copy.copy(rel)
+    staged.curriculum = ((50.0, some),)
+    one_by_one, at_once = (
+        make(kind).batches_of(staged) for kind in (HardSharing, HardSharingJoint)
+    )
+    assert isinstance(one_by_one, StagedBatches)
+    assert isinstance(at_once, EpochBatches) and at_once.rows is None
 
 
 def test_joint_learning_answers_all_tasks_and_keeps_the_best_part_for_all(
