@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
+from pmn_cl.results.compare import JOINT
 from pmn_cl.results.result import (
     REUSED,
     REUSED_CPU,
@@ -15,6 +16,7 @@ from pmn_cl.results.result import (
     leading_split,
     with_bound,
 )
+from pmn_cl.results.scores import normalised_average
 
 
 def closing_table(results: Sequence[Result]) -> Table:
@@ -46,6 +48,53 @@ def closing_table(results: Sequence[Result]) -> Table:
             f"{sum(cost.cpu_seconds for cost in result.costs):.0f}",
         )
     return table
+
+
+def normalised_table(results: Sequence[Result]) -> Table | None:
+    """Return how far each run came between floor and ceiling, and its vqa by type of answer.
+
+    None where a task has neither a ceiling nor joint training to be measured by.
+    """
+    split = leading_split(results)
+    kinds = dict.fromkeys(k for r in results for k in _answer_types(r, split))
+    title = f"{split}: 0 is the constant answer, 1 the ceiling, or joint training where it has none"
+    table = Table(box=None, header_style="bold", title=title)
+    for name in ("strategy", "seed", "normalised average", *(f"vqa, {kind}" for kind in kinds)):
+        table.add_column(name, justify="left" if name == "strategy" else "right")
+    found = False
+    for result in floor_to_ceiling(results):
+        reference = _reference(results, result, split)
+        if not result.scores.get(split) or reference is None:
+            continue
+        matrix, floor = result.matrix(split), result.constant[split]
+        share = normalised_average(matrix, floor, reference) if result.competes else None
+        found = found or share is not None
+        by_type = _answer_types(result, split)
+        table.add_row(
+            with_bound(result.name, result.bound),
+            str(result.seed),
+            number(share),
+            *(number(by_type.get(kind)) for kind in kinds),
+        )
+    return table if found else None
+
+
+def _reference(results: Sequence[Result], of: Result, split: str) -> list[float] | None:
+    """Return what counts as 1 on each task: the ceiling of the same seed, else joint training."""
+    alike = [r for r in results if (r.seed, r.data) == (of.seed, of.data) and r.scores.get(split)]
+    ceilings = [r for r in alike if r.bound == "ceiling"]
+    known: dict[str, float] = {}
+    for result in (*ceilings, *(r for r in alike if r.strategy == JOINT)):
+        last = zip(result.tasks, result.scores[split][-1], strict=True)
+        known = {task: score for task, score in last if score is not None} | known
+    return [known[task] for task in of.tasks] if known.keys() >= set(of.tasks) else None
+
+
+def _answer_types(result: Result, split: str) -> dict[str, float]:
+    """Return the last scores on vqa by type of answer, where a run has come so far."""
+    rows = result.secondary.get(split) or [{}]
+    found = rows[-1].get("vqa", {})
+    return {kind: found[kind] for kind in ("yes/no", "number", "other") if kind in found}
 
 
 def said_of_reuse(results: Sequence[Result]) -> str:

@@ -12,7 +12,7 @@ from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.families.at_floor import said_at_floor
 from pmn_cl.results.result import REUSED
 from pmn_cl.results.summary import meaning
-from pmn_cl.results.table import closing_table, said_of_reuse
+from pmn_cl.results.table import closing_table, normalised_table, said_of_reuse
 from pmn_cl.studies.conduct import (
     Outcome,
     StudyPlan,
@@ -84,6 +84,9 @@ def _conclude(outcome: Outcome, console: Console, tracking: str | None) -> None:
     """Print what came out, what it means, and where to look further."""
     say = line_printer(console)
     console.print(closing_table(outcome.results))
+    normalised = normalised_table(outcome.results)
+    if normalised is not None:
+        console.print(normalised)
     for sentence in (*said_at_floor(outcome.results), *meaning(outcome.results)):
         say(sentence)
     for result in outcome.results:

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from pmn_cl.results.result import REUSED, REUSED_CPU, Result, leading_split
 from pmn_cl.results.summary import meaning
-from pmn_cl.results.table import closing_table, said_of_reuse
+from pmn_cl.results.table import closing_table, normalised_table, said_of_reuse
 
 
 def lines(results: list[Result]) -> list[list[str]]:
@@ -60,3 +60,31 @@ def test_what_was_spent_is_what_counts_without_what_others_had_learned() -> None
     assert said_of_reuse([first, second]) == (
         "3 modules or tasks learned, 1 reused, 6 CPU-s spent (8 with each run counted alone)"
     )
+
+
+def test_between_floor_and_ceiling_by_hand() -> None:
+    """The constant answer scores 0.2 and 0.1. A task without a ceiling goes by joint training."""
+    half = result("pmn", 0, [[0.55, None], [0.55, 0.5]])
+    kinds = {"yes/no": 0.6, "number": 0.3, "accuracy": 0.5}
+    half = changed(half, secondary={"test": [{}, {"vqa": kinds}]})
+    ceiling = result("executor", 0, [[0.9, None], [0.9, 0.9]])
+    without = result("executor", 0, [[0.9, None], [0.9, None]])
+    joint = result("hard_sharing_joint", 0, [[0.8, 0.6]])
+    other_seed = result("executor", 1, [[0.3, None], [0.3, 0.3]])
+    assert normalised([half, ceiling, other_seed])["pmn"] == ["0.500", "0.600", "0.300"]
+    assert normalised([half, without, joint])["pmn"] == ["0.650", "0.600", "0.300"]  # .5 and .8
+    assert normalised([half, ceiling])["executor"] == ["-", "-", "-"]
+    assert normalised_table([half, without]) is None
+    assert normalised_table([half]) is None
+    assert normalised_table([]) is None
+
+
+def normalised(results: list[Result]) -> dict[str, list[str]]:
+    """Return the cells of each strategy's row, from the normalised average on."""
+    table = normalised_table(results)
+    assert table is not None
+    assert [str(column.header) for column in table.columns[2:]] == [
+        *("normalised average", "vqa, yes/no", "vqa, number")
+    ]
+    names, _, *cells = ([str(cell) for cell in column.cells] for column in table.columns)
+    return {n.split()[0]: list(row) for n, row in zip(names, zip(*cells, strict=True), strict=True)}
