@@ -246,8 +246,7 @@ class Progressive(TaskTemplate):
                 raise UserError(
                     f"supervise: M_{task} puts no query to M_rel that can be supervised"
                 )
-            reach = module.plan.departures.supervise_encoder
-            asked = module.first_relation_query(query, env, reach)
+            asked = module.first_relation_query(query, env, self.departures.supervise_encoder)
             relations = module.plan.shape.count("relations")
             loss = loss + self.options.supervision * query_loss(asked, y, relations)
         return outputs, loss
