@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
+from pmn_cl.modules.recurrent import last_states
 from pmn_cl.modules.runtime.environment import Environment
 
 
@@ -113,9 +114,7 @@ class QuestionEncoder(nn.Module):
         words = self.words(self.vector_of[question[:, : int(length.max())]])  # (B, L, word)
         # Packed, the GRU takes no steps for padding: half of all, where questions differ in length.
         packed = pack_padded_sequence(words, length.cpu(), batch_first=True, enforce_sorted=False)
-        _, last = self.gru(packed)  # (1, B, hidden)
-        found: Tensor = last[0]
-        return found
+        return last_states(self.gru, packed)
 
 
 def singular_of(words: Sequence[str]) -> list[int]:
