@@ -10,12 +10,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from pmn_cl.errors import UserError
 from pmn_cl.explaining.records.explanation import CAPTION, RELATION, CallRecord, Message, Step
 from pmn_cl.modules.answer import AnswerModule
-from pmn_cl.modules.caption import END
+from pmn_cl.modules.caption import END, is_over
 from pmn_cl.modules.compositional import ATTEND, RESIDUAL
 from pmn_cl.modules.count import CountModule
 from pmn_cl.modules.relation import RelationQuery
@@ -185,8 +184,7 @@ class Tracer:
             return []
         sentence, question = calls[CAPTION].output, calls[ATTEND].query
         words = sentence @ self.module.words.weight
-        padding = pad(sentence[:, 1:].sum(2) == 0, (1, 0))
-        logits = self.module.listen(question, words, env).masked_fill(padding, -torch.inf)
+        logits = self.module.listen(question, words, env).masked_fill(is_over(sentence), -torch.inf)
         shares: list[list[float]] = logits.softmax(1).tolist()
         return shares
 

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
 from pmn_cl.errors import UserError
 from pmn_cl.modules.attention import AttentionMap
-from pmn_cl.modules.caption import PROBABILITIES
+from pmn_cl.modules.caption import PROBABILITIES, is_over
 from pmn_cl.modules.compositional import ATTEND, RESIDUAL, CompositionalModule, part_name
 from pmn_cl.modules.count import OWN_QUESTION
 from pmn_cl.modules.importance import Importance, Importances
@@ -180,9 +179,7 @@ class AnswerModule(CompositionalModule):
         # faster one, with its gradient.
         words = self.words.weight.T.contiguous() @ sentence.flatten(0, 1).T
         words = words.T.contiguous().view(*sentence.shape[:2], -1)
-        # The first word counts even where hard gates left zeros: no softmax over nothing.
-        over = pad(sentence[:, 1:].sum(2) == 0, (1, 0))
-        return over, words, self.listen.project(words)
+        return is_over(sentence), words, self.listen.project(words)
 
     def update(
         self, s: AnswerState, V: ScratchPad, g: Importances, env: Environment

@@ -180,3 +180,12 @@ def soft_sentence(scores: Tensor) -> Tensor:
     over = (scores.argmax(2) == END).cumsum(1)  # from the end mark on
     after = pad(over, (1, 0))[:, :-1] > 0
     return scores.softmax(2).masked_fill(after[:, :, None], 0)
+
+
+def is_over(sentence: Tensor) -> Tensor:
+    """Return where a soft sentence (B, T, vocabulary) has no word to hear: from its end mark on.
+
+    Something is heard even of a sentence without words: no softmax is over nothing.
+    """
+    later = sentence[:, 1:]
+    return pad((later.argmax(2) == END) | (later.sum(2) == 0), (1, 0))

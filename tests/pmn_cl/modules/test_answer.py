@@ -188,10 +188,12 @@ def answered(
         v_cnt = vqa.receiver(
             "R.cnt", ask("cnt", OWN_QUESTION if departures.own_question else row(q))
         )
-        said = []  # (6): the words as the caption has them, softly, to its end
+        said = []  # (6): the words as the caption has them, softly, up to its end mark
         for probabilities in ask("cap", PROBABILITIES):
+            if said and probabilities.argmax() == END:
+                break
             said.append(probabilities @ vqa.weights["words.weight"])
-            if probabilities.argmax() == END:
+            if probabilities.argmax() == END:  # a caption without words is heard all the same
                 break
         p = vqa.softmax(vqa.attention("listen", q, said))
         v_cap = vqa.receiver("R.cap", sum(p[i] * said[i] for i in range(len(said))))
