@@ -11,10 +11,9 @@ from typing import Literal, NamedTuple, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from pmn_cl.errors import UserError
-from pmn_cl.results import scores
-from pmn_cl.results.compare import JOINT
+from pmn_cl.results.bounds import JOINT, normalised_average, tops
 from pmn_cl.results.paper import FRACTIONS
-from pmn_cl.results.result import Result, finals
+from pmn_cl.results.result import CEILING, Result, finals
 
 NO_GRADES = "no judgement files"
 
@@ -123,18 +122,17 @@ def final_vqa(strategy: str) -> Measure:
 def average(strategy: str) -> Measure:
     """Measure a strategy on all tasks after the whole stream.
 
-    Tasks have different units: 0 is the constant answer, 1 what joint training reaches.
+    Tasks have different units: 0 is the constant answer, 1 the ceiling or joint training.
     """
 
     def normalised(evidence: Evidence, split: str) -> Values:
-        joint = evidence.streams(JOINT)
+        top = tops(
+            [run for name in (JOINT, CEILING) for run in evidence.streams(name).values()], split
+        )
         return _known(
             {
-                seed: scores.normalised_average(
-                    run.matrix(split), run.constant[split], joint[seed].matrix(split)[-1]
-                )
+                seed: normalised_average(run, split, top)
                 for seed, run in evidence.streams(strategy).items()
-                if seed in joint and run.tasks == joint[seed].tasks and split in run.scores
             }
         )
 

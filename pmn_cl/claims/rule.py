@@ -22,8 +22,8 @@ way" that it lies below. With fewer than 3 common seeds (n) there is not enough 
 several differences holds where each does; the weakest is shown. "No forgetting" holds where no
 score changed in any run, and one that did is enough against it. p is of the paired t-test, Holm
 is p corrected over all claims of the split; "not after Holm" says that this p is above 0.05.
-Normalised averages count the constant answer as 0 and joint training as 1. Grades are paired by
-judge."""
+Normalised averages count the constant answer as 0, and as 1 the executor, or joint training on a
+task that has none. Grades are paired by judge."""
 
 NEEDED = 3  # seeds: fewer say nothing about chance
 SPLITS = ("test", "novel")

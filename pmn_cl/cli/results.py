@@ -87,8 +87,9 @@ def compare(
 ) -> None:
     """Compare the strategies in FOLDER: means over seeds with their 95% intervals.
 
-    The normalised average counts the constant answer as 0 and joint training as 1; transfer over
-    scratch is against `independent`; both where those runs are there.
+    The normalised average counts the constant answer as 0, and as 1 the executor, or joint training
+    on a task that it does not do; transfer over scratch is against `independent`; both where those
+    runs are there.
     """
     from rich.table import Table
 

@@ -39,7 +39,7 @@ class _LastStates(torch.autograd.Function):
             h = h[:count]
             of_state = torch.addmm(b_h, h, w_h.T)
             before[rows], candidate[rows] = h, of_state[:, 2 * hidden :]
-            rz, n = gates[rows].split([2 * hidden, hidden], dim=1)
+            rz, n = gates[rows, : 2 * hidden], gates[rows, 2 * hidden :]
             r, z = rz.add_(of_state[:, : 2 * hidden]).sigmoid_().chunk(2, dim=1)
             h = n.addcmul_(r, candidate[rows]).tanh_().lerp(h, z)
         last[: len(h)] = h

@@ -1,8 +1,7 @@
 """Strategies side by side, from results alone: means over seeds, intervals, paired differences.
 
-Raw averages mix units (accuracy, mAP, CIDEr-D). Where a stream has joint training, the normalised
-average does not: 0 is the constant answer, 1 what joint training reaches. The floor stands first
-and the ceiling last; neither is tested against others. No torch here.
+Raw averages mix units (accuracy, mAP, CIDEr-D); the normalised average (``bounds``) does not. The
+floor stands first and the ceiling last; neither is tested against others. No torch here.
 """
 
 from __future__ import annotations
@@ -14,13 +13,19 @@ from dataclasses import dataclass
 
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.results import scores
-from pmn_cl.results.result import Bound, Result, floor_to_ceiling, with_bound
+from pmn_cl.results.bounds import (
+    CEILING_MEANS,
+    Tops,
+    floor_to_ceiling,
+    has_top,
+    normalised_average,
+    tops,
+    with_bound,
+)
+from pmn_cl.results.result import Bound, Result
 from pmn_cl.results.statistics import Interval, Paired, as_plus_minus, holm, interval, paired
 
-JOINT, SCRATCH = "hard_sharing_joint", "independent"
-CEILING_MEANS = (
-    "the ceiling executes the questions' programs, which no learner gets, on what a wide probe sees"
-)
+SCRATCH = "independent"
 _SINGLE = "one seed: no interval"
 
 
@@ -88,8 +93,9 @@ def compare(
     }
     known_p = [pair.p if pair is not None else None for pair in pairs.values()]
     corrected = dict(zip(groups, holm(known_p), strict=True))
+    top = tops(done, split)
     lines = [
-        _line(name, some, split, groups, pairs[name], corrected[name])
+        _line(name, some, split, groups, top, pairs[name], corrected[name])
         for name, some in groups.items()
     ]
     return Comparison(split, done[0].tasks, done[0].constant[split], reference, lines)
@@ -105,6 +111,7 @@ def _line(
     some: Sequence[Result],
     split: str,
     groups: dict[str, list[Result]],
+    top: Tops,
     against: Paired | None,
     p: float | None,
 ) -> StrategyRow:
@@ -114,13 +121,8 @@ def _line(
         measure: _interval([r.summary(split)[measure] for r in some])
         for measure in ("average", "forgetting", "bwt", "fwt")
     }
-    joint = {r.seed: r.matrix(split)[-1] for r in groups.get(JOINT, [])}
     measures["normalised average"] = _interval(
-        [
-            scores.normalised_average(r.matrix(split), r.constant[split], joint[r.seed])
-            for r in some
-            if r.seed in joint
-        ]
+        [normalised_average(r, split, top) for r in some if has_top(r, top)]
     )
     scratch = {r.seed: _diagonal(r, split) for r in groups.get(SCRATCH, [])}
     measures["transfer over scratch"] = _interval(

@@ -268,17 +268,6 @@ def leading_split(results: Iterable[Result]) -> str:
     return "test" if "test" in found else next(iter(found), "test")
 
 
-def floor_to_ceiling(results: Iterable[Result]) -> list[Result]:
-    """Return the floor first and the ceiling last, the others in their order between them."""
-    places = {"floor": 0, None: 1, "ceiling": 3}
-    return sorted(results, key=lambda r: places[r.bound] + (r.bound is None and not r.competes))
-
-
-def with_bound(name: str, bound: Bound | None) -> str:
-    """Return a name as tables show it: what is a floor or a ceiling is said to be one."""
-    return f"{name} ({bound})" if bound else name
-
-
 def finals(
     results: Iterable[Result],
     split: str = "test",

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import mean
 
-from pmn_cl.results.compare import JOINT, SCRATCH
+from pmn_cl.results.bounds import JOINT
+from pmn_cl.results.compare import SCRATCH
 from pmn_cl.results.result import Result, finals, leading_split
 from pmn_cl.results.statistics import as_range, paired
 

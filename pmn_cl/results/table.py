@@ -7,16 +7,15 @@ from typing import Any
 
 from rich.table import Table
 
-from pmn_cl.results.compare import JOINT
-from pmn_cl.results.result import (
-    REUSED,
-    REUSED_CPU,
-    Result,
+from pmn_cl.results.bounds import (
+    NORMALISED_MEANS,
     floor_to_ceiling,
-    leading_split,
+    has_top,
+    normalised_average,
+    tops,
     with_bound,
 )
-from pmn_cl.results.scores import normalised_average
+from pmn_cl.results.result import REUSED, REUSED_CPU, Result, leading_split
 
 
 def closing_table(results: Sequence[Result]) -> Table:
@@ -57,17 +56,14 @@ def normalised_table(results: Sequence[Result]) -> Table | None:
     """
     split = leading_split(results)
     kinds = dict.fromkeys(k for r in results for k in _answer_types(r, split))
-    title = f"{split}: 0 is the constant answer, 1 the ceiling, or joint training where it has none"
-    table = Table(box=None, header_style="bold", title=title)
+    table = Table(box=None, header_style="bold", title=f"{split}: {NORMALISED_MEANS}")
     for name in ("strategy", "seed", "normalised average", *(f"vqa, {kind}" for kind in kinds)):
         table.add_column(name, justify="left" if name == "strategy" else "right")
-    found = False
+    found, top = False, tops(results, split)
     for result in floor_to_ceiling(results):
-        reference = _reference(results, result, split)
-        if not result.scores.get(split) or reference is None:
+        if not result.scores.get(split) or not has_top(result, top):
             continue
-        matrix, floor = result.matrix(split), result.constant[split]
-        share = normalised_average(matrix, floor, reference) if result.competes else None
+        share = normalised_average(result, split, top) if result.competes else None
         found = found or share is not None
         by_type = _answer_types(result, split)
         table.add_row(
@@ -77,17 +73,6 @@ def normalised_table(results: Sequence[Result]) -> Table | None:
             *(number(by_type.get(kind)) for kind in kinds),
         )
     return table if found else None
-
-
-def _reference(results: Sequence[Result], of: Result, split: str) -> list[float] | None:
-    """Return what counts as 1 on each task: the ceiling of the same seed, else joint training."""
-    alike = [r for r in results if (r.seed, r.data) == (of.seed, of.data) and r.scores.get(split)]
-    ceilings = [r for r in alike if r.bound == "ceiling"]
-    known: dict[str, float] = {}
-    for result in (*ceilings, *(r for r in alike if r.strategy == JOINT)):
-        last = zip(result.tasks, result.scores[split][-1], strict=True)
-        known = {task: score for task, score in last if score is not None} | known
-    return [known[task] for task in of.tasks] if known.keys() >= set(of.tasks) else None
 
 
 def _answer_types(result: Result, split: str) -> dict[str, float]:

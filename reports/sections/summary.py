@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from pmn_cl.results.bounds import NORMALISED_MEANS
 from pmn_cl.results.compare import columns, note, rows
 from pmn_cl.results.summary import meaning
 from reports.blocks import Block, Missing, Row, Section, Table, Text
@@ -33,7 +34,7 @@ def summary(found: Gathered) -> Section:
 
 _UNITS = (
     "Scores are of each task's primary metric, higher is better. The average mixes their units; "
-    "the normalised average does not: 0 is the constant answer, 1 what joint training reaches. "
+    f"the normalised average does not: {NORMALISED_MEANS}. "
     "Forgetting is max − last (lower is better); transfer over scratch is against `independent`."
 )
 
