@@ -16,19 +16,28 @@ from pmn_cl.results.result import Result
 from pmn_cl.results.statistics import Interval, Paired, holm, interval, paired
 
 RULE = """\
-A claim holds where the 95% interval (Student's t) of the difference, paired by seed, lies above 0,
-and does not hold where it does not: "within chance" says that the interval includes 0, "the other
-way" that it lies below. With fewer than 3 common seeds (n) there is not enough data. A claim of
-several differences holds where each does; the weakest is shown. "No forgetting" holds where no
-score changed in any run, and one that did is enough against it. p is of the paired t-test, Holm
-is p corrected over all claims of the split; "not after Holm" says that this p is above 0.05.
+A claim holds where the 95% interval (Student's t) of the difference, paired by seed, lies above 0;
+it holds before correction only where Holm's p, corrected over all claims of the split, is above
+0.05. Two are practically the same where the interval includes 0 and lies within 1 point (0.01) of
+it. Else the claim does not hold: "within chance" says that the interval includes 0, "the other way"
+that it lies below. With fewer than 3 common seeds (n) there is not enough data. A claim of several
+differences holds where each does; the weakest is shown. "No forgetting" holds where no score
+changed in any run, and one that did is enough against it. p is of the paired t-test.
 Normalised averages count the constant answer as 0, and as 1 the executor, or joint training on a
 task that has none. Grades are paired by judge."""
 
 NEEDED = 3  # seeds: fewer say nothing about chance
+POINT = 0.01  # of a score: differences that surely stay below are none that matters
 SPLITS = ("test", "novel")
 
-Verdict = Literal["holds", "does not hold", "not enough data"]
+Verdict = Literal[
+    "holds",
+    "holds before correction only",
+    "practically the same",
+    "does not hold",
+    "not enough data",
+]
+FAILED: tuple[Verdict, ...] = ("does not hold", "practically the same")
 
 # --- the rule ----------------------------------------------------------------------------
 
@@ -50,8 +59,8 @@ class Finding:
 Check: TypeAlias = Callable[[Evidence, str], Finding]
 
 
-def above(higher: Measure, lower: Measure) -> Check:
-    """Check that one value is above another, seed by seed."""
+def above(higher: Measure, lower: Measure, same: float = POINT) -> Check:
+    """Check that one value is above another, seed by seed; ``same`` is what makes no difference."""
 
     def check(evidence: Evidence, split: str) -> Finding:
         ours, theirs = higher.values(evidence, split), lower.values(evidence, split)
@@ -62,7 +71,7 @@ def above(higher: Measure, lower: Measure) -> Check:
             interval([side[seed] for seed in common]) if common else None for side in (ours, theirs)
         ]
         missing = [side for side, some in ((higher, ours), (lower, theirs)) if not some]
-        verdict, note = _verdict(pair)
+        verdict, note = _verdict(pair, same)
         if missing:
             note = missing[0].absent or f"nothing of {', '.join(side.label for side in missing)}"
         return Finding(verdict, note, shown, sides[0], sides[1], pair)
@@ -70,14 +79,19 @@ def above(higher: Measure, lower: Measure) -> Check:
     return check
 
 
-def _verdict(pair: Paired | None) -> tuple[Verdict, str]:
+def _verdict(pair: Paired | None, same: float) -> tuple[Verdict, str]:
     """Apply the rule to one difference; say in a word or two why."""
     if pair is None or pair.seeds < NEEDED:
         return "not enough data", f"{pair.seeds if pair else 0} in common, {NEEDED} needed"
     _, low, high = pair.difference
-    if low is not None and low > 0:
+    assert low is not None  # there are several seeds
+    assert high is not None
+    if low > 0:
         return "holds", ""
-    return "does not hold", "the other way" if high is not None and high < 0 else "within chance"
+    if high < 0:
+        return "does not hold", "the other way"
+    alike = max(-low, high) <= same
+    return ("practically the same", "") if alike else ("does not hold", "within chance")
 
 
 def every(*checks: Check) -> Check:
@@ -86,7 +100,7 @@ def every(*checks: Check) -> Check:
     def check(evidence: Evidence, split: str) -> Finding:
         parts = tuple(sorted((part(evidence, split) for part in checks), key=_strength))
         weakest = parts[0]
-        failed = [part.shown for part in parts if part.verdict == "does not hold"]
+        failed = [part.shown for part in parts if part.verdict in FAILED]
         if failed:
             note = f"not: {'; '.join(failed)}"
         elif weakest.verdict == "not enough data":
@@ -100,7 +114,7 @@ def every(*checks: Check) -> Check:
 
 def _strength(finding: Finding) -> tuple[int, float]:
     """Order findings: what fails before what is missing before what holds, then by certainty."""
-    order: tuple[Verdict, ...] = ("does not hold", "not enough data", "holds")
+    order: tuple[Verdict, ...] = (*FAILED, "not enough data", "holds")
     at = order.index(finding.verdict)
     difference = finding.difference.difference if finding.difference else None
     if difference is None or difference.high is None:
@@ -175,8 +189,7 @@ def check_claims(evidence: Evidence, claims: Sequence[Claim]) -> list[CheckedCla
 
 
 def _corrected(finding: Finding, p: float | None) -> Finding:
-    """Return the finding with its corrected p-value; say where that changes what to think."""
-    note = finding.note
-    if finding.verdict == "holds" and p is not None and p > 0.05:
-        note = f"not after Holm; {note}" if note else "not after Holm"
-    return replace(finding, note=note, holm=p)
+    """Return the finding with its corrected p-value, and with what that makes of its verdict."""
+    before_only = finding.verdict == "holds" and p is not None and p > 0.05
+    verdict: Verdict = "holds before correction only" if before_only else finding.verdict
+    return replace(finding, verdict=verdict, holm=p)

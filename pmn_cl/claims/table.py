@@ -17,7 +17,7 @@ from rich.text import Text
 
 from pmn_cl.claims.claims import CLAIMS
 from pmn_cl.claims.evidence import Evidence, Grades
-from pmn_cl.claims.rule import RULE, SPLITS, CheckedClaim, Finding, check_claims
+from pmn_cl.claims.rule import FAILED, RULE, SPLITS, CheckedClaim, Finding, check_claims
 from pmn_cl.errors import UserError
 from pmn_cl.files import write_whole
 from pmn_cl.results.folder import RESULT
@@ -39,8 +39,19 @@ COLUMNS = [
     "verdict",
     "note",
 ]
-_WIDTHS = {"claim": 38, "in the paper": 26, "note": 18}  # where it is folded; 160 for all
-_STYLES = {"holds": "green", "does not hold": "red", "not enough data": "dim"}
+_WIDTHS = {
+    "claim": 38,
+    "in the paper": 26,
+    "verdict": 17,
+    "note": 18,
+}  # where it is folded; 160 for all
+_STYLES = {
+    "holds": "green",
+    "holds before correction only": "yellow",
+    "practically the same": "yellow",
+    "does not hold": "red",
+    "not enough data": "dim",
+}
 
 
 @dataclass(frozen=True)
@@ -75,7 +86,7 @@ def claims_command(
         write_whole(save, as_markdown(basis, checked))
         if not as_json:
             console.print(f"wrote {save}", soft_wrap=True)
-    return int(strict and any(j.finding.verdict == "does not hold" for j in checked))
+    return int(strict and any(j.finding.verdict in FAILED for j in checked))
 
 
 # --- what is in the folder ---------------------------------------------------------------
@@ -169,11 +180,12 @@ def row(checked: CheckedClaim) -> list[str]:
 
 
 def tally(checked: Iterable[CheckedClaim]) -> str:
-    """Return how many claims hold, do not, or lack data."""
+    """Return how many claims have each verdict."""
     found = Counter(j.finding.verdict for j in checked)
     return (
-        f"{found['holds']} hold, {found['does not hold']} do not hold, "
-        f"{found['not enough data']} lack data"
+        f"{found['holds']} hold, {found['holds before correction only']} only before correction; "
+        f"{found['practically the same']} are practically the same, "
+        f"{found['does not hold']} do not hold, {found['not enough data']} lack data"
     )
 
 

@@ -198,9 +198,10 @@ def claims(folder: Path, strict: bool, as_json: bool, save: Path | None) -> None
     """Check every claim of the paper on the results of run, ablate and sweep in FOLDER.
 
     A claim is a difference, paired by seed, on test and on novel compositions for themselves. It
-    holds where the 95% interval (Student's t) lies above 0; it does not hold where the interval
-    includes 0 ("within chance") or lies below; fewer than 3 common seeds are not enough data.
-    p-values are corrected by Holm's method over all claims of a split.
+    holds where the 95% interval (Student's t) lies above 0, or does so only before Holm's
+    correction over all claims of a split. An interval that includes 0 says that two are practically
+    the same where it stays within 1 point, else that the claim does not hold; nor does it where the
+    interval lies below. Fewer than 3 common seeds are not enough data.
 
     FOLDER may have a file FROZEN, which begins with the commit at which the settings were frozen,
     and judgements.json, the mean grades by judge of a human evaluation.

@@ -11,6 +11,8 @@ from reports.folder import Gathered, largest
 
 _SIGNS = {
     "holds": "✓ holds",
+    "holds before correction only": "(✓) before correction only",
+    "practically the same": "= practically the same",
     "does not hold": "✗ does not hold",
     "not enough data": "? too few data",
 }

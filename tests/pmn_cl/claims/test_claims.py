@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from click.testing import CliRunner
@@ -22,8 +22,17 @@ from made_results import changed, result
 
 from pmn_cl.claims.claims import CLAIMS
 from pmn_cl.claims.evidence import Evidence, Grades, Measure, best_middle
-from pmn_cl.claims.rule import Check, CheckedClaim, Claim, Finding, above, check_claims, every
-from pmn_cl.claims.table import COLUMNS, as_data, gather
+from pmn_cl.claims.rule import (
+    Check,
+    CheckedClaim,
+    Claim,
+    Finding,
+    Verdict,
+    above,
+    check_claims,
+    every,
+)
+from pmn_cl.claims.table import COLUMNS, as_data, gather, tally
 from pmn_cl.cli.main import main
 from pmn_cl.errors import UserError
 from pmn_cl.results.result import Result, write_result
@@ -293,7 +302,12 @@ ANY = Evidence([result("pmn", 0, [[0.1, None], [0.1, 0.2]])])
         ([0.1, 0.2, 0.3], "does not hold", "within chance"),  # 0.2 ± 0.248
         ([-0.1, -0.2, -0.3], "does not hold", "within chance"),
         ([-0.20, -0.21, -0.22], "does not hold", "the other way"),
-        ([0.0, 0.0, 0.0], "does not hold", "within chance"),
+        ([0.0, 0.0, 0.0], "practically the same", ""),
+        # Of 0.000, 0.004, 0.002 the error is 0.002/√3: 0.002 ± 0.00497.
+        ([0.000, 0.004, 0.002], "practically the same", ""),
+        ([0.000, 0.008, 0.004], "does not hold", "within chance"),  # 0.004 ± 0.00994
+        ([0.004, 0.006, 0.005], "holds", ""),  # by less than a point, but surely
+        ([-0.004, -0.006, -0.005], "does not hold", "the other way"),
         ([0.2, 0.2, 0.2], "holds", ""),
         ([0.20, 0.21], "not enough data", "2 in common, 3 needed"),
         ([0.20], "not enough data", "1 in common, 3 needed"),
@@ -327,6 +341,9 @@ def test_the_weakest_stands_for_several() -> None:
     assert [part.shown for part in both.parts] == ["weak > 0", "strong > 0"]
     failed = check(strong, none, chancy)
     assert (failed.verdict, failed.note) == ("does not hold", "not: chancy > 0")
+    tied = check(strong, none, zero)
+    assert (tied.verdict, tied.note) == ("practically the same", "not: 0 > 0")
+    assert check(zero, chancy).verdict == "does not hold"
     missing = check(strong, none)
     assert (missing.verdict, missing.note) == ("not enough data", "nothing of none")
 
@@ -348,11 +365,14 @@ def test_p_values_are_corrected_over_the_claims_of_a_split() -> None:
     corrected = [of(judged, name).holm for name in ("sure", "less sure", "unsure")]
     assert corrected == pytest.approx([3 * 0.000755, 2 * 0.020204, 0.074180], abs=3e-6)
     assert of(judged, "nothing").holm is None
-    # With a fourth like the second, 3 · 0.0202 is above 0.05: it holds, and that is said.
+    # With a fourth like the second, 3 · 0.0202 is above 0.05.
     judged = check_claims(ANY, [*claims, claim("as sure", [0.09, 0.12, 0.15])])
-    assert of(judged, "less sure").verdict == "holds"
-    assert of(judged, "less sure").note == "not after Holm"
-    assert of(judged, "sure").note == ""
+    assert of(judged, "less sure").verdict == "holds before correction only"
+    assert of(judged, "sure").verdict == "holds"
+    said = (
+        "1 hold, 2 only before correction; 0 are practically the same, 1 do not hold, 1 lack data"
+    )
+    assert tally(j for j in judged if j.split == "test") == said
 
 
 def test_the_best_middle_fraction_is_chosen_by_the_other_seeds() -> None:
@@ -536,7 +556,8 @@ def test_the_command_says_what_it_judged_before_the_verdicts(folder: Path) -> No
     assert data.split() == ["data", "d"] and revision.split() == ["code", "abc1234"]
     assert frozen.startswith("frozen settings  not written down (no file FROZEN)")
     assert max(map(len, output.splitlines())) <= 160
-    assert f"test: 1 hold, 2 do not hold, {len(NAMES) - 3} lack data" in output
+    assert "test: 1 hold, 0 only before correction; 0 are practically the same, 2 do not" in output
+    assert f"2 do not hold, {len(NAMES) - 3} lack data" in output
     assert output.count("A claim holds where the 95% interval") == 1
 
 
@@ -576,7 +597,7 @@ def test_every_form_says_the_same(folder: Path, tmp_path: Path) -> None:
     assert len(ladder["parts"]) == 5
 
 
-VERDICTS = {"holds", "does not hold", "not enough data"}
+VERDICTS = {*get_args(Verdict)}
 
 
 def test_what_is_no_table_cannot_be_saved(folder: Path) -> None:
