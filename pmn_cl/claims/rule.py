@@ -13,13 +13,14 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from pmn_cl.claims.evidence import Evidence, Measure
 from pmn_cl.results.result import Result
-from pmn_cl.results.statistics import Interval, Paired, holm, interval, paired
+from pmn_cl.results.statistics import Interval, Paired, holm, interval, paired, seeds_needed
 
 RULE = """\
 A claim holds where the 95% interval (Student's t) of the difference, paired by seed, lies above 0;
 it holds before correction only where Holm's p, corrected over all claims of the split, is above
 0.05. Two are practically the same where the interval includes 0 and lies within 1 point (0.01) of
-it. Else the claim does not hold: "within chance" says that the interval includes 0, "the other way"
+it. Else the claim does not hold: "within chance" says that the interval includes 0, and with how
+many seeds a paired t-test would find a difference as large in 80% of tries; "the other way" says
 that it lies below. With fewer than 3 common seeds (n) there is not enough data. A claim of several
 differences holds where each does; the weakest is shown. "No forgetting" holds where no score
 changed in any run, and one that did is enough against it. p is of the paired t-test.
@@ -91,7 +92,11 @@ def _verdict(pair: Paired | None, same: float) -> tuple[Verdict, str]:
     if high < 0:
         return "does not hold", "the other way"
     alike = max(-low, high) <= same
-    return ("practically the same", "") if alike else ("does not hold", "within chance")
+    if alike:
+        return "practically the same", ""
+    needed = seeds_needed(pair)
+    enough = f"{needed} seeds" if needed else "over 1,000 seeds"
+    return "does not hold", f"within chance; {enough} would show it"
 
 
 def every(*checks: Check) -> Check:

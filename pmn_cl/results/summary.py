@@ -11,7 +11,7 @@ from statistics import mean
 from pmn_cl.results.bounds import JOINT
 from pmn_cl.results.compare import SCRATCH
 from pmn_cl.results.result import Result, finals, leading_split
-from pmn_cl.results.statistics import as_range, paired
+from pmn_cl.results.statistics import as_range, paired, seeds_needed
 
 _MATCHED = "parameter_matched"
 
@@ -83,7 +83,10 @@ def _chance(by_name: dict[str, list[Result]], split: str) -> str:
     low, high = pair.difference.low, pair.difference.high
     if low == high == 0:
         return f"{ours} and {theirs} came to the same on the last task, with every seed."
-    sure = "" if low > 0 or (high is not None and high < 0) else ", so it may be chance"
+    sure = ""
+    if low <= 0 <= (high or 0):
+        needed = seeds_needed(pair)
+        sure = f", so it may be chance: {needed or 'over 1,000'} seeds would show such a difference"
     return (
         f"{ours} minus {theirs} on the last task: {pair.difference.mean:+.3f} over {pair.seeds} "
         f"seeds, 95% interval {as_range(pair.difference)}{sure}."

@@ -15,6 +15,7 @@ from pmn_cl.results.statistics import (
     holm,
     interval,
     paired,
+    seeds_needed,
 )
 
 
@@ -74,3 +75,20 @@ def test_corrected_values_keep_their_order_and_never_fall(values: list[float]) -
         assert p <= c <= 1
         if p < q:
             assert c <= d
+
+
+@pytest.mark.parametrize(
+    ("effect", "seeds"),
+    # As tables of power for the paired t-test have it (5%, two-sided, 80%), in standard deviations.
+    [(0.2, 199), (0.5, 34), (0.8, 15), (1.0, 10), (-1.0, 10)],
+)
+def test_seeds_needed_are_those_of_tables(effect: float, seeds: int) -> None:
+    values = {0: effect - 1, 1: effect, 2: effect + 1}  # of standard deviation 1
+    found = paired(values, dict.fromkeys(values, 0.0))
+    assert found is not None and seeds_needed(found) == seeds
+
+
+def test_no_number_of_seeds_shows_what_is_not_there() -> None:
+    for values in ([-1.0, 0.0, 1.0], [0.02, 1.02, -0.98], [0.3, 0.3], [0.3]):
+        found = paired(dict(enumerate(values)), dict.fromkeys(range(len(values)), 0.0))
+        assert found is not None and seeds_needed(found) is None
