@@ -11,9 +11,10 @@ from typing import Literal, NamedTuple, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from pmn_cl.errors import UserError
-from pmn_cl.results.bounds import JOINT, normalised_average, tops
+from pmn_cl.results.bounds import normalised_average, tops
+from pmn_cl.results.compare import of_streams
 from pmn_cl.results.paper import FRACTIONS
-from pmn_cl.results.result import CEILING, Result, finals
+from pmn_cl.results.result import Result, finals
 
 NO_GRADES = "no judgement files"
 
@@ -126,9 +127,7 @@ def average(strategy: str) -> Measure:
     """
 
     def normalised(evidence: Evidence, split: str) -> Values:
-        top = tops(
-            [run for name in (JOINT, CEILING) for run in evidence.streams(name).values()], split
-        )
+        top = tops(of_streams(evidence.results), split)
         return _known(
             {
                 seed: normalised_average(run, split, top)

@@ -19,8 +19,8 @@ RULE = """\
 A claim holds where the 95% interval (Student's t) of the difference, paired by seed, lies above 0;
 it holds before correction only where Holm's p, corrected over all claims of the split, is above
 0.05. Two are practically the same where the interval includes 0 and lies within 1 point (0.01) of
-it. Else the claim does not hold: "within chance" says that the interval includes 0, and with how
-many seeds a paired t-test would find a difference as large in 80% of tries; "the other way" says
+it. Else the claim does not hold: "within chance" says that the interval includes 0, and how many
+seeds would show a difference as large, before correction, in 80% of tries; "the other way" says
 that it lies below. With fewer than 3 common seeds (n) there is not enough data. A claim of several
 differences holds where each does; the weakest is shown. "No forgetting" holds where no score
 changed in any run, and one that did is enough against it. p is of the paired t-test.
@@ -28,7 +28,7 @@ Normalised averages count the constant answer as 0, and as 1 the executor, or jo
 task that has none. Grades are paired by judge."""
 
 NEEDED = 3  # seeds: fewer say nothing about chance
-POINT = 0.01  # of a score: differences that surely stay below are none that matters
+POINT = 0.01  # of a score or grade: differences that surely stay below are none that matters
 SPLITS = ("test", "novel")
 
 Verdict = Literal[
@@ -60,8 +60,8 @@ class Finding:
 Check: TypeAlias = Callable[[Evidence, str], Finding]
 
 
-def above(higher: Measure, lower: Measure, same: float = POINT) -> Check:
-    """Check that one value is above another, seed by seed; ``same`` is what makes no difference."""
+def above(higher: Measure, lower: Measure) -> Check:
+    """Check that one value is above another, seed by seed."""
 
     def check(evidence: Evidence, split: str) -> Finding:
         ours, theirs = higher.values(evidence, split), lower.values(evidence, split)
@@ -72,7 +72,7 @@ def above(higher: Measure, lower: Measure, same: float = POINT) -> Check:
             interval([side[seed] for seed in common]) if common else None for side in (ours, theirs)
         ]
         missing = [side for side, some in ((higher, ours), (lower, theirs)) if not some]
-        verdict, note = _verdict(pair, same)
+        verdict, note = _verdict(pair)
         if missing:
             note = missing[0].absent or f"nothing of {', '.join(side.label for side in missing)}"
         return Finding(verdict, note, shown, sides[0], sides[1], pair)
@@ -80,7 +80,7 @@ def above(higher: Measure, lower: Measure, same: float = POINT) -> Check:
     return check
 
 
-def _verdict(pair: Paired | None, same: float) -> tuple[Verdict, str]:
+def _verdict(pair: Paired | None) -> tuple[Verdict, str]:
     """Apply the rule to one difference; say in a word or two why."""
     if pair is None or pair.seeds < NEEDED:
         return "not enough data", f"{pair.seeds if pair else 0} in common, {NEEDED} needed"
@@ -91,12 +91,12 @@ def _verdict(pair: Paired | None, same: float) -> tuple[Verdict, str]:
         return "holds", ""
     if high < 0:
         return "does not hold", "the other way"
-    alike = max(-low, high) <= same
-    if alike:
+    if max(-low, high) <= POINT:
         return "practically the same", ""
-    needed = seeds_needed(pair)
-    enough = f"{needed} seeds" if needed else "over 1,000 seeds"
-    return "does not hold", f"within chance; {enough} would show it"
+    if not pair.difference.mean:
+        return "does not hold", "within chance"
+    what = "it" if pair.difference.mean > 0 else "the opposite"
+    return "does not hold", f"within chance; {seeds_needed(pair) or 'over 1,000'} would show {what}"
 
 
 def every(*checks: Check) -> Check:
@@ -105,14 +105,13 @@ def every(*checks: Check) -> Check:
     def check(evidence: Evidence, split: str) -> Finding:
         parts = tuple(sorted((part(evidence, split) for part in checks), key=_strength))
         weakest = parts[0]
+        verdict, note = weakest.verdict, f"least: {weakest.shown}"
         failed = [part.shown for part in parts if part.verdict in FAILED]
         if failed:
-            note = f"not: {'; '.join(failed)}"
-        elif weakest.verdict == "not enough data":
+            verdict, note = "does not hold", f"not: {'; '.join(failed)}"
+        elif verdict == "not enough data":
             note = weakest.note
-        else:
-            note = f"least: {weakest.shown}"
-        return replace(weakest, note=note, parts=parts)
+        return replace(weakest, verdict=verdict, note=note, parts=parts)
 
     return check
 

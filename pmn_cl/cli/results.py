@@ -187,7 +187,11 @@ def merge(
 
 @click.command()
 @results_folder
-@click.option("--strict", is_flag=True, help="Exit with 1 where a claim does not hold.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Exit with 1 where a claim does not hold, or two are practically the same.",
+)
 @click.option("--json", "as_json", is_flag=True, help="An object, for programs.")
 @click.option(
     "--save",

@@ -10,13 +10,15 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence
 
 
 def last_states(gru: nn.GRU, packed: PackedSequence) -> Tensor:
-    """Return the state (B, hidden) of a one-layer GRU after the end of each sequence."""
-    if packed.data.is_cuda:  # where torch has the whole GRU as one operation
-        last: Tensor = gru(packed)[1][0]
+    """Return the state (B, hidden) of a GRU, of its last layer, after the end of each sequence."""
+    plain = gru.bias and gru.num_layers == 1 and not gru.bidirectional
+    if packed.data.is_cuda or not plain or torch.is_autocast_enabled("cpu"):
+        last: Tensor = gru(packed)[1][-1]  # on GPUs torch has the whole GRU as one operation
         return last
     weights = (gru.weight_ih_l0, gru.weight_hh_l0, gru.bias_ih_l0, gru.bias_hh_l0)
     last = _LastStates.apply(packed.data, packed.batch_sizes.tolist(), *weights)  # type: ignore[no-untyped-call]
@@ -48,6 +50,7 @@ class _LastStates(torch.autograd.Function):
         return last
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, w_x, w_h, gates, before, candidate = ctx.saved_tensors
         of_input = torch.empty_like(gates)  # the gradient of what a sigmoid or tanh was taken of

@@ -2,6 +2,7 @@
 
 The floor of a task is the best constant answer. Its ceiling is the executor, which executes the
 questions' programs on what a wide probe sees; a task that it does not do goes by joint training.
+A mean over seeds has one unit: a task goes by the ceiling only where every seed has it.
 """
 
 from __future__ import annotations
@@ -35,31 +36,45 @@ def with_bound(name: str, bound: Bound | None) -> str:
 
 
 def tops(results: Iterable[Result], split: str) -> Tops:
-    """Return what counts as 1 by the same seed: the ceiling, else joint training."""
-    found: dict[tuple[int, str], dict[str, float]] = {}
-    known = [r for r in results if r.scores.get(split) and (r.bound == "ceiling" or _joint(r))]
-    for result in sorted(known, key=_joint):  # the ceiling comes first, and stays
-        last = zip(result.tasks, result.scores[split][-1], strict=True)
-        known_here = found.setdefault((result.seed, result.data), {})
-        for task, score in last:
-            if score is not None:
-                known_here.setdefault(task, score)
-    return found
+    """Return what counts as 1 for each seed.
+
+    It is what runs without a variant came to: those are the stream's own.
+    """
+    scored = [result for result in results if result.scores.get(split)]
+    seeds = {_seed(result) for result in scored if result.competes}
+    own = [result for result in scored if not result.variant]
+    ceiling = {_seed(result): _last(result, split) for result in own if result.bound == "ceiling"}
+    joint = {_seed(result): _last(result, split) for result in own if result.strategy == JOINT}
+    known = {task for last in joint.values() for task in last}
+
+    def by_ceiling(task: str) -> bool:
+        return task not in known or all(task in ceiling.get(seed, {}) for seed in seeds)
+
+    return {
+        seed: joint.get(seed, {})
+        | {task: score for task, score in ceiling.get(seed, {}).items() if by_ceiling(task)}
+        for seed in seeds
+    }
 
 
 def has_top(result: Result, top: Tops) -> bool:
     """Whether there is something that counts as 1 on each of its tasks."""
-    return top.get((result.seed, result.data), {}).keys() >= {*result.tasks}
+    return top.get(_seed(result), {}).keys() >= {*result.tasks}
 
 
 def normalised_average(result: Result, split: str, top: Tops) -> float | None:
     """Return the mean over tasks of (score - floor) / (top - floor) after the whole stream."""
     if not has_top(result, top) or not result.scores.get(split):
         return None
-    mine = top[result.seed, result.data]
-    ones = [mine[task] for task in result.tasks]
+    ones = [top[_seed(result)][task] for task in result.tasks]
     return scores.normalised_average(result.matrix(split), result.constant[split], ones)
 
 
-def _joint(result: Result) -> bool:
-    return result.strategy == JOINT
+def _seed(result: Result) -> tuple[int, str]:
+    return result.seed, result.data
+
+
+def _last(result: Result, split: str) -> dict[str, float]:
+    """Return the last scores, of the tasks that have one above their floor."""
+    rows = zip(result.tasks, result.scores[split][-1], result.constant[split], strict=True)
+    return {t: s for t, s, floor in rows if s is not None and (floor is None or s > floor)}

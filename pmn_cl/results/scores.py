@@ -43,10 +43,10 @@ def learning_accuracy(matrix: Matrix) -> float | None:
 
 
 def normalised_per_task(matrix: Matrix, chance: Values, joint: Values) -> PerTask:
-    """Per task (R[T-1][j] - b_j) / (J_j - b_j): 0 is the constant answer, 1 joint training.
+    """Per task (R[T-1][j] - b_j) / (J_j - b_j): 0 is the constant answer, 1 the best known.
 
-    b_j is the constant answer's score, J_j the joint model's. Higher is better. None where the
-    joint model does not beat the constant answer: there is then no unit to measure in.
+    b_j is the constant answer's score, J_j the ceiling's, or the joint model's (``bounds``). Higher
+    is better. None where that does not beat the constant answer: there is then no unit.
     """
     r, b, top = _with_values(matrix, chance=chance, joint=joint)
     return _listed(_share(r[-1] - b, top - b))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,7 +58,24 @@ def test_the_gradient_is_that_of_small_differences() -> None:
     assert torch.autograd.gradcheck(after, (rows.data.detach().requires_grad_(),))
 
 
-def test_without_gradients_nothing_is_kept() -> None:
-    rows, _ = packed([2, 2], seed=1)
-    with torch.no_grad():
-        assert last_states(gru_of(1), rows).grad_fn is None
+@pytest.mark.parametrize(
+    "other", [{"num_layers": 2}, {"bias": False}, {"dropout": 0.0, "bidirectional": True}]
+)
+def test_other_grus_are_torchs(other: dict[str, Any]) -> None:
+    gru = nn.GRU(_WIDTH, _HIDDEN, batch_first=True, **other).double()
+    rows, _ = packed([3, 1, 4], seed=2)
+    assert torch.equal(last_states(gru, rows), gru(rows)[1][-1])
+
+
+def test_in_single_precision_sorted_and_with_frozen_weights() -> None:
+    gru = gru_of(3).float().requires_grad_(False)
+    words = torch.randn(3, 5, _WIDTH, generator=torch.Generator().manual_seed(3))
+    found = []
+    for read in (lambda rows: last_states(gru, rows), lambda rows: gru(rows)[1][0]):
+        words = words.detach().requires_grad_()
+        last = read(pack_padded_sequence(words, torch.tensor([5, 4, 1]), batch_first=True))
+        last.T.sum(0)[0].backward()  # a gradient that does not lie as the states do
+        found.append((last.detach(), words.grad))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs)
+    assert all(weight.grad is None for weight in gru.parameters())

@@ -88,6 +88,27 @@ def test_seeds_needed_are_those_of_tables(effect: float, seeds: int) -> None:
     assert found is not None and seeds_needed(found) == seeds
 
 
+@given(st.floats(0.001, 12.7), st.integers(2, 9))
+def test_what_was_within_chance_needs_more_seeds_than_there_were(t: float, count: int) -> None:
+    """Whatever the effect: with the seeds that there were, the test did not find it."""
+    apart = [-1.0, 1.0, *([0.0] * (count - 2))]  # of standard deviation √(2 / (count − 1))
+    mean = t * (2 / (count - 1)) ** 0.5 / count**0.5
+    found = paired(dict(enumerate(mean + a for a in apart)), dict.fromkeys(range(count), 0.0))
+    assert found is not None and found.difference.low is not None
+    needed = seeds_needed(found)
+    if found.difference.low <= 0:
+        assert needed is None or needed >= count
+
+
+def test_two_seeds_do_not_show_what_they_do_not() -> None:
+    """Three have a power of 0.78 and four of 0.98, by the noncentral t's upper tail (scipy's)."""
+    found = paired({0: 0.155, 1: 0.245}, {0: 0.0, 1: 0.0})
+    assert found is not None and seeds_needed(found) == 4
+    effect = 0.2 / (0.09 / 2**0.5)
+    power = [stats.nct.sf(stats.t.ppf(0.975, n - 1), n - 1, effect * n**0.5) for n in (3, 4)]
+    assert power[0] < 0.8 <= power[1]
+
+
 def test_no_number_of_seeds_shows_what_is_not_there() -> None:
     for values in ([-1.0, 0.0, 1.0], [0.02, 1.02, -0.98], [0.3, 0.3], [0.3]):
         found = paired(dict(enumerate(values)), dict.fromkeys(range(len(values)), 0.0))
