@@ -78,7 +78,7 @@ def _print_fairness() -> None:
     """Print what is the same for all strategies, and a table of what is not."""
     from rich.table import Table
 
-    from pmn_cl.results.fairness import SAME
+    from pmn_cl.results.searches import SAME
     from pmn_cl.studies.fairness import fairness
 
     with status("importing the strategies"):

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 from pmn_cl.registry import STRATEGY_SUMMARIES
-from pmn_cl.results.fairness import SAME
 from pmn_cl.results.result import Result
-from pmn_cl.results.searches import TUNED, Search, read_tuned
+from pmn_cl.results.searches import SAME, TUNED, Search, read_tuned
 from reports.blocks import Block, Commands, Facts, Row, Section, Table, Text, number
 from reports.folder import Gathered
 from reports.svg import clipped
