@@ -7,33 +7,13 @@ A relevance, D distance, f₀ … f₇ learned monotone functions, c the count.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-_SEGMENTS = 16
-
-
-class MonotoneFunction(nn.Module):
-    """A learned piecewise linear f: [0, 1] → [0, 1], rising, with f(0) = 0 and f(1) = 1.
-
-    The slopes are |w| / Σ|w|; equal weights, as at the start, make it the identity.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(_SEGMENTS))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Apply f to every element."""
-        rise = self.weight.abs() / self.weight.abs().sum()
-        heights = rise.cumsum(0) - rise  # where each segment begins
-        place = x.clamp(0, 1) * _SEGMENTS
-        # Clamped as a whole number: not-a-number must come out as such, not as a wild index.
-        segment = place.detach().int().clamp(0, _SEGMENTS - 1)
-        chosen = segment.flatten()
-        start, slope = (line.index_select(0, chosen).view_as(x) for line in (heights, rise))
-        return torch.addcmul(start, slope, place - segment)
+from pmn_cl.modules.monotone import MonotoneFunction
 
 
 class Counter(nn.Module):
@@ -77,13 +57,12 @@ class Counter(nn.Module):
 
     def _duplicates(self, a: Tensor, A: Tensor, D: Tensor) -> Tensor:
         """Return r (n, K): how many boxes are alike, and so show the same object."""
-        f = self.f
+        f: Any = self.f
         X = f[3](A) * f[4](D)  # symmetric, as what follows is: each two boxes are compared once
         i, j = torch.triu_indices(self.boxes, self.boxes, offset=1, device=a.device)
-        apart = X.index_select(1, i) - X.index_select(1, j)  # (n, pairs, K)
-        alike = f[2](1 - apart.abs()).prod(dim=2)
-        alike = alike * f[2](1 - (a[:, i] - a[:, j]).abs())
-        return torch.ones_like(a).index_add(1, i, alike).index_add(1, j, alike)  # itself, others
+        alike = f[2].alike(X, i, j) * f[2](1 - (a[:, i] - a[:, j]).abs())
+        # Itself, and others.
+        return torch.ones_like(a).index_add(1, i, alike).index_add(1, j, alike)
 
     def _one_hot(self, count: Tensor) -> Tensor:
         """Spread a count over its two neighbouring whole numbers (n, objects + 1)."""

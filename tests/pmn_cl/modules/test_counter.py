@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmn_cl.modules.counter import Counter, MonotoneFunction, intersection_over_union
+from pmn_cl.modules.counter import Counter, intersection_over_union
 
 CERTAIN = 100.0  # a logit whose sigmoid is 1 (and 0 when negative) in float32
 
@@ -150,23 +150,6 @@ def test_it_computes_the_publications_equations(seed: int) -> None:
         boxes[0].T[order].tolist(), logits[0].sigmoid()[order].tolist(), functions
     )
     assert counter(boxes, logits)[0].tolist() == pytest.approx(expected, abs=1e-9)
-
-
-@given(st.lists(st.floats(-3, 3), min_size=16, max_size=16), st.floats(0, 1), st.floats(0, 1))
-def test_learned_functions_rise_from_zero_to_one(weights: list[float], x: float, y: float) -> None:
-    if sum(map(abs, weights)) < 1e-3:
-        return
-    function = MonotoneFunction().double()
-    function.weight.data = torch.tensor(weights, dtype=torch.float64)
-    ends = function(torch.tensor([0.0, 1.0], dtype=torch.float64)).tolist()
-    low, high = function(torch.tensor(sorted((x, y)), dtype=torch.float64)).tolist()
-    assert ends == pytest.approx([0, 1])
-    assert -1e-12 <= low <= high + 1e-12 <= 1 + 2e-12
-
-
-def test_a_learned_function_starts_as_the_identity() -> None:
-    x = torch.linspace(0, 1, 101)
-    assert torch.allclose(MonotoneFunction()(x), x, atol=1e-6)
 
 
 def test_gradient_flows_to_attention_boxes_and_weights() -> None:
