@@ -23,11 +23,12 @@ Where this departs from the publication, which learns all tasks at once and feed
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from baselines.common.heads import RegionHead, Teacher, head_for
 from baselines.common.network import HeadsNetwork, HeadsStrategy
@@ -64,14 +65,25 @@ class Integrator(nn.Module):
             if old.name not in self.translations and not brings_query(task, old):
                 self.translations[old.name] = nn.Linear(width, width)
 
-    def encode(self, task: Task, outputs: Tensor, env: Environment) -> Tensor:
-        """Return rᵅ = φᵅ(xᵅ), (B, N, width), or (B, 1, width) where it is the same for all."""
-        code: Tensor = self.encoders[task.name](probabilities(task, outputs, env))
-        return code
+    def forward(
+        self, h: Tensor, first: Tensor, answers: Mapping[str, Tensor], env: Environment
+    ) -> Tensor:
+        """Return Γ(h, r⁰, Σ rᵅ) = r⁰ + relu(W (h + Σ φᵅ xᵅ) + b), not negative, as r⁰ is.
 
-    def forward(self, h: Tensor, first: Tensor, fed_back: Tensor) -> Tensor:
-        """Return Γ(h, r⁰, Σ rᵅ) = r⁰ + relu(W (h + Σ rᵅ) + b), not negative, as r⁰ is."""
-        joined: Tensor = first + self.layer(h + fed_back).relu()
+        Worked out as W h + b + Σ (W φᵅ) xᵅ: what scenes have in common is one product for all
+        their samples, and so are answers of the same extent: per region, or one for all regions.
+        """
+        sums = {h.shape: self.layer(h)}
+        extents: dict[torch.Size, list[str]] = {}
+        for name, answer in answers.items():
+            extents.setdefault(answer.shape[:2], []).append(name)
+        for names in extents.values():
+            given = torch.cat([answers[name] for name in names], dim=2)
+            encoders: Any = [self.encoders[name].weight for name in names]
+            part = linear(given, self.layer.weight @ torch.cat(encoders, dim=1))
+            sums[part.shape] = sums[part.shape] + part if part.shape in sums else part
+        first_sum, *others = map(env.of_samples, sums.values())
+        joined: Tensor = env.of_samples(first) + sum(others, first_sum).relu()
         return joined
 
 
@@ -163,7 +175,7 @@ class MultinetNetwork(HeadsNetwork):
         self, env: Environment, task: Task, h: Tensor, first: Tensor, asked: Tensor
     ) -> Tensor:
         """Return Γ(h, r⁰, Σ rᵅ): decode the tasks before this one, encode and integrate them."""
-        integrator, codes = self.integrator(task), []
+        integrator, answers = self.integrator(task), {}
         projected: dict[nn.Module, Tensor] = {}  # g(h), once for all tasks that attend with it
         for old in self.before(task):
             if brings_query(task, old):
@@ -173,9 +185,8 @@ class MultinetNetwork(HeadsNetwork):
             no_word = {"words": env.mask.new_zeros((len(env), 1), dtype=torch.long)}
             teacher = no_word if old.form == "sentence" else None  # gives the first word alone
             outputs = self.decode(env, old, h, query, teacher, projected)
-            codes.append(env.of_samples(integrator.encode(old, outputs, env)))
-        of_samples = env.of_samples(h), env.of_samples(first)
-        joined: Tensor = integrator(*of_samples, sum(codes[1:], codes[0]))
+            answers[old.name] = probabilities(old, outputs, env)
+        joined: Tensor = integrator(h, first, answers, env)
         return joined
 
     def read(self, env: Environment, task: Task, h: Tensor) -> Tensor:

@@ -136,9 +136,16 @@ def test_the_integrator_by_hand() -> None:
     integrator = Integrator(plan_of(width=2))
     fill(integrator.layer.weight, [[1.0, -1.0], [0.0, 2.0]])
     fill(integrator.layer.bias, [0.5, -1.0])
-    h, first, fed_back = torch.tensor([[[1.0, 2.0]], [[1.0, 0.0]], [[0.5, 0.25]]])
-    # h + Σ r = (1.5, 2.25); W of it (−0.75, 4.5), with b (−0.25, 3.5), relu (0, 3.5); plus r⁰.
-    assert integrator(h, first, fed_back).tolist() == [[1.0, 3.5]]
+    for task, weight in (("obj", [[1.0], [0.0]]), ("cnt", [[0.0, 1.0], [0.5, 0.0]])):
+        integrator.encoders[task] = nn.Linear(len(weight[0]), 2, bias=False)
+        fill(integrator.encoders[task].weight, weight)
+    h, first = torch.tensor([[[1.0, 2.0], [0.0, 0.0]]]), torch.tensor([[[1.0, 0.0], [2.0, 1.0]]])
+    env = Environment(h, torch.zeros(1, 2, 4), torch.ones(1, 2, dtype=torch.bool))
+    # By region: obj says 0.5 and 2, so φ x is (0.5, 0) and (2, 0). For all: cnt says (0.5, 0.25),
+    # so φ x is (0.25, 0.25). Then h + Σ φ x is (1.75, 2.25) and (2.25, 0.25); W of it (−0.5, 4.5)
+    # and (2, 0.5), with b (0, 3.5) and (2.5, −0.5), relu (0, 3.5) and (2.5, 0); plus r⁰.
+    answers = {"obj": torch.tensor([[[0.5], [2.0]]]), "cnt": torch.tensor([[[0.5, 0.25]]])}
+    assert integrator(h, first, answers, env).tolist() == [[[1.0, 3.5], [4.5, 1.0]]]
 
 
 def linear(layer: Any, x: NDArray[Any]) -> NDArray[Any]:
@@ -194,8 +201,8 @@ def test_outputs_come_back_as_probabilities_per_region_or_per_scene() -> None:
 def test_of_a_sentence_its_first_word_comes_back() -> None:
     network = network_of(["cap", "att"], passes=1)
     received: list[Tensor] = []
-    network.integrators["all"].encoders["cap"].register_forward_hook(
-        lambda module, given, found: received.append(given[0])
+    network.integrators["all"].register_forward_pre_hook(
+        lambda module, given: received.append(given[2]["cap"])
     )
     x = batch_for("att")
     network(x, "att")
