@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from baselines.common.heads import head_for
+from baselines.common.heads import Head, head_for
 from baselines.common.network import HeadsNetwork, HeadsStrategy
 from baselines.common.trunk import NetworkPlan, Trunk
 from pmn_cl.modules.runtime.environment import Environment
@@ -39,9 +39,11 @@ class SharedNetwork(HeadsNetwork):
         self.trunk.add(task)
         self.heads[task.name] = head_for(task, self.plan)
 
-    def head(self, task: str) -> nn.Module:
+    def head(self, task: str) -> Head:
         """Return the head of a task."""
-        return self.heads[task]
+        found = self.heads[task]
+        assert isinstance(found, Head)
+        return found
 
     def answer(self, env: Environment, task: Task, teacher: Mapping[str, Tensor] | None) -> Tensor:
         """Answer with the task's head what the trunk sees."""

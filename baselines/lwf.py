@@ -78,10 +78,10 @@ class LearningWithoutForgetting(HardSharing):
         """Let the copy go."""
         self._old, self.terms = None, {}
 
-    def batch_loss(self, x: Any, y: Any, experience: Experience) -> tuple[Tensor, Tensor]:
+    def task_batch_loss(self, x: Any, y: Any, experience: Experience) -> tuple[Tensor, Tensor]:
         """Return outputs, and L_new + λ_o Σ L_old."""
         if self._old is None:
-            return super().batch_loss(x, y, experience)
+            return super().task_batch_loss(x, y, experience)
         env = self._old.ask(Environment.of(x, task=experience.task.name))
         now = OldTaskQuery(self.network, env)
         with counted_maps(self.network) as maps:

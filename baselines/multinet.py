@@ -30,7 +30,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from baselines.common.heads import RegionHead, Teacher, head_for
+from baselines.common.heads import Head, RegionHead, Teacher, head_for
 from baselines.common.network import HeadsNetwork, HeadsStrategy
 from baselines.common.trunk import Fusion, NetworkPlan, QueryReader, Trunk, reader_name
 from baselines.hard_sharing import HardSharingJoint
@@ -148,9 +148,11 @@ class MultinetNetwork(HeadsNetwork):
         """Return what joins a task's query with the regions."""
         return self.trunk.fusion
 
-    def head(self, task: str) -> nn.Module:
+    def head(self, task: str) -> Head:
         """Return the head of a task."""
-        return self.heads[task]
+        found = self.heads[task]
+        assert isinstance(found, Head)
+        return found
 
     def answer(self, env: Environment, task: Task, teacher: Teacher) -> Tensor:
         """Return what the task decodes from the last h."""

@@ -18,6 +18,20 @@ class HeadsOptions(NetworkOptions):
 
     width: int | None = Field(default=None, ge=4)  # of every layer; None: as the size has it
     attention: int | None = Field(default=None, ge=1)  # in which soft attention compares
+    # Tasks whose question's [b, r] is supervised, as PMN's query to M_rel is: an auxiliary head.
+    supervise: list[str] = Field(default_factory=list)
+    supervision: float = Field(default=0.5, ge=0)  # its weight in the loss
+
+
+class ModulesOptions(HeadsOptions):
+    """Options of hard sharing with PMN's base modules, which put no query to anybody."""
+
+    @field_validator("supervise")
+    @classmethod
+    def _nobody_is_asked(cls, supervise: list[str]) -> list[str]:
+        if supervise:
+            raise ValueError("M_cnt0 and M_vqa0 put no query [b, r] that could be supervised")
+        return supervise
 
 
 class PnnOptions(HeadsOptions):

@@ -30,7 +30,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from baselines.common.heads import RegionHead, Teacher, head_for
+from baselines.common.heads import Head, RegionHead, Teacher, head_for
 from baselines.common.network import HeadsNetwork, HeadsStrategy
 from baselines.common.trunk import Fusion, HeadInput, NetworkPlan, QueryReader
 from baselines.options import PnnOptions
@@ -186,7 +186,7 @@ class ProgressiveNetwork(HeadsNetwork):
         earlier = [self[name] for name in self.columns]
         self.columns[task.name] = Column(self.plan, task, earlier, self.wiring)
 
-    def head(self, task: str) -> nn.Module:
+    def head(self, task: str) -> Head:
         """Return the head of a task."""
         return self[task].head
 

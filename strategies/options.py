@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from pmn_cl import registry
 from pmn_cl.data.world import World
-from pmn_cl.errors import UserError
+from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.modules.sizes import Departures, Gates, Sizes
+from pmn_cl.strategy.base import Experience
 from pmn_cl.strategy.training import NetworkOptions, TrainingSettings
 
 
@@ -127,4 +129,19 @@ class ExecutorOptions(PmnOptions):
                 raise UserError(
                     f"the executor learns {task!r} to answer other tasks by, but the stream has "
                     f"only {', '.join(tasks)}; add {task!r} to its tasks"
+                )
+
+
+def refuse_unknown_tasks(
+    options: Any, named: Iterable[str], experiences: Iterable[Experience]
+) -> None:
+    """Refuse options that name a task which is neither shipped nor in the stream."""
+    own = (experience.task.name for experience in experiences)
+    known = list(dict.fromkeys([*registry.TASKS, *own]))
+    for option in named:
+        for name in getattr(options, option):
+            if name not in known:
+                raise UserError(
+                    f"{option}: unknown task {name!r}, expected one of {', '.join(known)}"
+                    f"{did_you_mean(name, known)}"
                 )

@@ -15,8 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from pmn_cl import registry
-from pmn_cl.errors import UserError, did_you_mean
+from pmn_cl.errors import UserError
 from pmn_cl.modules.answer import AnswerModule
 from pmn_cl.modules.count import CountModule
 from pmn_cl.modules.importance import gates_seen
@@ -35,7 +34,7 @@ from strategies.losses import counted_maps, query_loss
 from strategies.module_factory import ModuleFactory
 from strategies.module_sources import GivenModules, KnownModule, SharedModules, recipe
 from strategies.observation import GATE, by_step
-from strategies.options import PmnOptions
+from strategies.options import PmnOptions, refuse_unknown_tasks
 
 
 class Progressive(TaskTemplate):
@@ -77,17 +76,8 @@ class Progressive(TaskTemplate):
 
     def expect(self, experiences: Sequence[Experience]) -> None:
         """Refuse options that name an unknown task."""
-        known = list(
-            dict.fromkeys([*registry.TASKS, *(experience.task.name for experience in experiences)])
-        )
         named = ("supervise", "finetune", "modules", "widths", "untrained", "shuffled", "gates_of")
-        for option in named:
-            for name in getattr(self.options, option):
-                if name not in known:
-                    raise UserError(
-                        f"{option}: unknown task {name!r}, expected one of {', '.join(known)}"
-                        f"{did_you_mean(name, known)}"
-                    )
+        refuse_unknown_tasks(self.options, named, experiences)
 
     def prepare(self, experience: Experience) -> None:
         """Build the module of a task on top of those it calls."""

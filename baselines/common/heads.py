@@ -13,8 +13,9 @@ from pmn_cl.errors import UserError
 from pmn_cl.modules.caption import END, LONGEST, START
 from pmn_cl.modules.counter import Counter
 from pmn_cl.modules.layers import ScaledLinear, SoftAttention
+from pmn_cl.modules.relation import RelationQuery, relation_codes
 from pmn_cl.modules.runtime.environment import Environment
-from pmn_cl.tasks.base import FORMS, Task
+from pmn_cl.tasks.base import ASKED_OF_RELATION, FORMS, Task
 from pmn_cl.tasks.relations import OUT_OF_REACH
 
 _SHARP = 5.0  # of the layer after the counter, at first, as in M_cnt
@@ -27,6 +28,7 @@ class Head(nn.Module):
 
     def __init__(self, plan: NetworkPlan, outputs: int) -> None:
         super().__init__()
+        self.asks: QueryHead | None = None  # beside it, where [b, r] is supervised
 
     def forward(self, seen: HeadInput, env: Environment, teacher: Teacher = None) -> Tensor:
         """Return the outputs that the task's loss takes."""
@@ -155,6 +157,22 @@ class AnswerHead(Head):
         return logits if self.of_words is None else logits + self.of_words(seen.query)
 
 
+class QueryHead(nn.Module):
+    """[b, r], which PMN puts to M_rel: the box and the relation that a question is about.
+
+    Here nobody is asked. b is where the head's query attends, r is read from the query, and to
+    learn them teaches the network where to look and what words mean.
+    """
+
+    def __init__(self, plan: NetworkPlan) -> None:
+        super().__init__()
+        self.relation = nn.Linear(plan.width, relation_codes(plan.shape))
+
+    def forward(self, seen: HeadInput, env: Environment) -> RelationQuery:
+        """Return which box, in which relation."""
+        return RelationQuery(env.softmax(seen.attention), self.relation(seen.query).softmax(1))
+
+
 HEADS: dict[str, type[Head]] = {
     "class": RegionHead,
     "labels": RegionHead,
@@ -174,4 +192,12 @@ def head_for(task: Task, plan: NetworkPlan) -> Head:
             f"{', '.join(FORMS)}"
         )
     outputs = plan.shape.count(task.outputs) if task.outputs is not None else 0
-    return HEADS[task.form](plan, outputs)
+    head = HEADS[task.form](plan, outputs)
+    if task.name in plan.supervise:
+        if not {*ASKED_OF_RELATION} <= {*task.target}:
+            raise UserError(
+                f"supervise: samples of {task.name!r} do not say what they ask of a relation; "
+                f"those of a task with {', '.join(ASKED_OF_RELATION)} do"
+            )
+        head.asks = QueryHead(plan)
+    return head

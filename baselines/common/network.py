@@ -6,18 +6,20 @@ What a subclass adds is how its parts are put together: ``add`` and ``answer``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from baselines.common.trunk import WIDTHS, NetworkPlan
+from baselines.common.heads import Head
+from baselines.common.trunk import WIDTHS, HeadInput, NetworkPlan
 from baselines.options import HeadsOptions
 from pmn_cl.errors import UserError
 from pmn_cl.modules.layers import start_scaled
 from pmn_cl.modules.library.word_vectors import start_words
+from pmn_cl.modules.relation import RelationQuery
 from pmn_cl.modules.runtime.environment import Environment
 from pmn_cl.modules.runtime.trace import Trace
 from pmn_cl.modules.sizes import DEPARTURES, SIZES, WorldShape
@@ -25,6 +27,10 @@ from pmn_cl.strategy.base import Experience
 from pmn_cl.tasks.base import Task
 from strategies.loaders import mixes_tasks
 from strategies.loop import TaskTemplate
+from strategies.losses import query_loss
+from strategies.options import refuse_unknown_tasks
+
+Seen = TypeVar("Seen")
 
 
 class MixedOutputs(NamedTuple):
@@ -50,25 +56,43 @@ class HeadsNetwork(nn.Module, ABC):
     def answer(self, env: Environment, task: Task, teacher: Mapping[str, Tensor] | None) -> Tensor:
         """Return the outputs of a task."""
 
-    def head(self, task: str) -> nn.Module | None:
+    def head(self, task: str) -> Head | None:
         """Return the head of a task, where a network has such parts."""
         return None
 
     @contextmanager
-    def attention_seen(self, task: str) -> Iterator[list[Tensor]]:
-        """Give the attention (B, N) that a task's head gets to see meanwhile, batch by batch."""
-        seen: list[Tensor] = []
+    def seen_by_head(
+        self, task: str, keep: Callable[[HeadInput, Environment], Seen]
+    ) -> Iterator[list[Seen]]:
+        """Give what is to be kept of all that a task's head gets to see meanwhile."""
+        seen: list[Seen] = []
 
-        def keep(module: nn.Module, given: tuple[Any, ...]) -> None:
-            seen.append(given[1].softmax(given[0].attention))
+        def look(head: nn.Module, given: tuple[Any, ...]) -> None:
+            seen.append(keep(given[0], given[1]))
 
         head = self.head(task)
-        hook = None if head is None else head.register_forward_pre_hook(keep)
+        hook = None if head is None else head.register_forward_pre_hook(look)
         try:
             yield seen
         finally:
             if hook is not None:
                 hook.remove()
+
+    @contextmanager
+    def attention_seen(self, task: str) -> Iterator[list[Tensor]]:
+        """Give the attention (B, N) that a task's head gets to see meanwhile, batch by batch."""
+        with self.seen_by_head(task, lambda seen, env: env.softmax(seen.attention)) as attention:
+            yield attention
+
+    @contextmanager
+    def queries_put(self, task: str) -> Iterator[list[RelationQuery]]:
+        """Give the queries [b, r] that a task's head puts meanwhile, where it puts any."""
+        head = self.head(task)
+        if head is None or head.asks is None:
+            yield []
+            return
+        with self.seen_by_head(task, head.asks) as queries:
+            yield queries
 
     def add(self, experience: Experience) -> None:
         """Get ready for a task, once."""
@@ -143,9 +167,26 @@ class HeadsStrategy(TaskTemplate):
         for part in new:
             start_words(part, experience.samples.store)
 
+    def expect(self, experiences: Sequence[Experience]) -> None:
+        """Refuse options that name an unknown task."""
+        refuse_unknown_tasks(self.options, ["supervise"], experiences)
+
     def carried(self, experience: Experience) -> Iterable[nn.Parameter]:
         """Return what was there before the task."""
         return self._carried
+
+    def batch_loss(self, x: Any, y: Any, experience: Experience) -> tuple[Tensor, Tensor]:
+        """Add to the task's loss the supervision of its query [b, r], where that is asked for."""
+        with self.network.queries_put(experience.task.name) as queries:
+            outputs, loss = self.task_batch_loss(x, y, experience)
+        for asked in queries:
+            relations = self.network.plan.shape.count("relations")
+            loss = loss + self.options.supervision * query_loss(asked, y, relations)
+        return outputs, loss
+
+    def task_batch_loss(self, x: Any, y: Any, experience: Experience) -> tuple[Tensor, Tensor]:
+        """Return outputs and the loss of a batch, but for that supervision."""
+        return super().batch_loss(x, y, experience)
 
     def make_network(self, plan: NetworkPlan) -> HeadsNetwork:
         """Return the network before its first task."""
@@ -169,4 +210,5 @@ def plan_of(options: HeadsOptions, experience: Experience) -> NetworkPlan:
         options.width or WIDTHS[options.size],
         options.attention or sizes.attention,
         DEPARTURES[options.size],
+        tuple(options.supervise),
     )

@@ -31,6 +31,7 @@ class NetworkPlan(NamedTuple):
     width: int
     attention: int  # in which soft attention compares
     departures: Departures = Departures()  # those of PMN's parts that are used here, too
+    supervise: tuple[str, ...] = ()  # tasks whose questions say what they ask of a relation
 
 
 class HeadInput(NamedTuple):
@@ -117,14 +118,27 @@ class Fusion(nn.Module):
         return HeadInput(regions, query, logits, self.join(both).relu())
 
 
+class Regions(nn.Module):
+    """Two layers over regions with their boxes."""
+
+    def __init__(self, plan: NetworkPlan) -> None:
+        super().__init__()
+        self.first = ScaledLinear(plan.shape.region + PLACES, plan.width)
+        self.second = ScaledLinear(plan.width, plan.width)
+
+    def forward(self, env: Environment) -> Tensor:
+        """Return the regions' representation h (S, N, width)."""
+        regions: Tensor = self.second(self.first(observed(env)).relu()).relu()
+        return regions
+
+
 class Trunk(nn.Module):
-    """Two layers over regions with their boxes, readers of queries, and the fusion of both."""
+    """The layers over regions, readers of queries, and the fusion of both."""
 
     def __init__(self, plan: NetworkPlan) -> None:
         super().__init__()
         self.plan = plan
-        self.first = ScaledLinear(plan.shape.region + PLACES, plan.width)
-        self.second = ScaledLinear(plan.width, plan.width)
+        self.regions = Regions(plan)
         self.readers = nn.ModuleDict()  # by kind of query; what is no query belongs to its task
         self.fusion = Fusion(plan)
 
@@ -135,8 +149,8 @@ class Trunk(nn.Module):
 
     def look(self, env: Environment) -> Tensor:
         """Return the regions' representation h (S, N, width)."""
-        regions: Tensor = self.second(self.first(observed(env)).relu()).relu()
-        return regions
+        seen: Tensor = self.regions(env)
+        return seen
 
     def forward(self, env: Environment, task: Task, regions: Tensor | None = None) -> HeadInput:
         """Return what the task's head sees, of the regions as they are or as they were changed."""

@@ -61,10 +61,10 @@ def test_sequential_learning_changes_the_trunk_and_leaves_old_heads(
     strategy = make(HardSharing)
     learn(strategy, experiences, ["obj"])
     head = strategy.network.heads["obj"].scores.weight.clone()
-    trunk = strategy.network.trunk.first.weight.clone()
+    trunk = strategy.network.trunk.regions.first.weight.clone()
     learn(strategy, experiences, ["att"])
     assert (strategy.network.heads["obj"].scores.weight == head).all()
-    assert (strategy.network.trunk.first.weight != trunk).any()
+    assert (strategy.network.trunk.regions.first.weight != trunk).any()
 
 
 def test_sequential_learning_forgets(experiences: Experiences) -> None:
@@ -198,7 +198,7 @@ def test_rate_changes_the_learning_rate_of_every_task() -> None:
 def test_width_is_that_of_every_layer(experiences: Experiences) -> None:
     strategy = make(HardSharing, width=20, attention=9)
     strategy.build([experiences["train"][task] for task in TASKS])
-    assert strategy.network.trunk.second.weight.shape == (20, 20)
+    assert strategy.network.trunk.regions.second.weight.shape == (20, 20)
     assert strategy.network.heads["rel"].point.g[0].out_features == 9
     counted = sum(p.numel() for p in strategy.network.parameters())
     assert strategy.parameter_count() == (counted, counted)

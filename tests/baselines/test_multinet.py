@@ -294,7 +294,7 @@ def test_gradient_reaches_the_question_the_regions_and_the_tasks_before(passes: 
     reached = [name for name, slope in slopes.items() if bool(slope.any())]
     for part in (
         "trunk.readers.question.question.words.weight",
-        "trunk.first.weight",
+        "trunk.regions.first.weight",
         "heads.vqa.answer.weight",
         "heads.obj.scores.weight",
         "heads.att.scores.weight",
@@ -405,7 +405,11 @@ def test_unfrozen_all_goes_on_changing(experiences: Experiences) -> None:
     answers = strategy.predict(experiences["val"]["att"])
     learn(strategy, experiences, ["cap"])
     after = strategy.model.state_dict()
-    for part in ("trunk.first.weight", "heads.obj.scores.weight", "integrators.all.layer.weight"):
+    for part in (
+        "trunk.regions.first.weight",
+        "heads.obj.scores.weight",
+        "integrators.all.layer.weight",
+    ):
         assert not torch.equal(before[part], after[part]), part
     assert not np.array_equal(answers, strategy.predict(experiences["val"]["att"]))
 

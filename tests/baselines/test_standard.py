@@ -164,13 +164,13 @@ def test_importances_of_ewc_and_mas_are_those_of_a_calculation_by_hand(
         norms = (mas.model(x, task, teacher=y) ** 2).sum() / len(x)  # mean over samples
         for name, gradient in gradients(norms, mas.model).items():
             sizes.setdefault(name, []).append(gradient.abs())
-    assert "trunk.first.weight" in squares  # shared by all tasks: Avalanche's issue 1099
+    assert "trunk.regions.first.weight" in squares  # shared by all tasks: Avalanche's issue 1099
     for by_hand, found in ((squares, ewc.plugin.importances[0]), (sizes, mas.plugin.importance)):
         assert by_hand.keys() == found.keys()
         for name, values in by_hand.items():
             expected = torch.stack(values).mean(0)
             torch.testing.assert_close(found[name].data, expected, rtol=1e-3, atol=1e-7)
-        assert by_hand["trunk.first.weight"][0].max() > 0
+        assert by_hand["trunk.regions.first.weight"][0].max() > 0
 
 
 def test_importances_of_si_add_up_how_the_loss_fell_along_the_path(
@@ -198,7 +198,7 @@ def test_importances_of_si_add_up_how_the_loss_fell_along_the_path(
         moved = (weight.detach() - before[name]) ** 2
         expected = (path[name] / (moved + 1e-7)).clamp(0, 0.001)
         torch.testing.assert_close(found[name].data, expected.flatten(), rtol=1e-2, atol=1e-6)
-    assert found["trunk.first.weight"].data.max() > 0
+    assert found["trunk.regions.first.weight"].data.max() > 0
 
 
 def test_weights_that_made_the_loss_rise_have_no_importance_for_si(

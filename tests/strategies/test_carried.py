@@ -106,7 +106,7 @@ def test_a_shared_network_carries_what_was_there_before_a_task(
     found = carry(strategy, experiences)
     network = strategy.network
     assert not found.carried["obj"]  # all of it is new, the trunk too
-    assert found.new["obj"] >= ids(network.trunk.first) | ids(network.heads["obj"])
+    assert found.new["obj"] >= ids(network.trunk.regions.first) | ids(network.heads["obj"])
     assert found.carried["cnt"] == found.new["obj"]
     assert found.new["cnt"] >= ids(network.heads["cnt"]) | ids(network.trunk.readers["question"])
     assert found.carried["vqa"] == found.new["obj"] | found.new["cnt"]

@@ -127,8 +127,8 @@ def test_the_trunk_by_hand() -> None:
     env = Environment.of(batch())
     x0, x1 = env.boxes[0, 0, 0], env.boxes[0, 0, 2]
     assert observed(env)[0, 0, D] == x0 + x1 - 1  # the centre, from -1 to 1
-    h = torch.relu(observed(env) @ trunk.first.weight.T + trunk.first.bias)
-    h = torch.relu(h @ trunk.second.weight.T + trunk.second.bias)
+    h = torch.relu(observed(env) @ trunk.regions.first.weight.T + trunk.regions.first.bias)
+    h = torch.relu(h @ trunk.regions.second.weight.T + trunk.regions.second.bias)
     seen = trunk(env, KINDS["rel"])
     torch.testing.assert_close(seen.regions, h)
     # The second sample: relation 2 in direction 1 of three relations, box 1.
@@ -241,5 +241,5 @@ def test_gradient_reaches_the_trunk_from_every_head() -> None:
         built.zero_grad()
         teacher = {"words": torch.full((B, LONGEST), 3)} if task == "cap" else None
         built(x, task, teacher=teacher)[:, :3].sum().backward()
-        grad = built.trunk.first.weight.grad
+        grad = built.trunk.regions.first.weight.grad
         assert grad is not None and bool(grad.abs().sum() > 0), task
