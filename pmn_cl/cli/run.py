@@ -307,14 +307,27 @@ def verify(
 @click.option(
     "--save",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Add what was chosen to this file (benchmarks/streams/tuned.json is the committed one).",
+    help="Keep the trials in this file, and run none that it has (a stream reads it by `tuned:`; "
+    "benchmarks/streams/tuned.json is the committed one).",
+)
+@click.option(
+    "--protocol",
+    type=click.Choice(["another-world", "first-task", "end-of-stream"]),
+    default="another-world",
+    show_default=True,
+    help="What trials learn: the stream on a world for development (seed 1000), the stream's first "
+    "task alone, or the stream as it is.",
 )
 @click.option("--cache", type=cache_type, help=CACHE_HELP)
 @gathers(lambda: _requests().TuningRequest)
 def tune(request: TuningRequest) -> None:
-    """Try at most four settings of each method, with development seed 100, on validation alone.
+    """Try eight settings of each method, with development seed 100, on validation alone.
 
-    The learning rate and one parameter of the method's own are tried, each from the same start.
+    Learning rates are tried with two values of one parameter of the method's own; where it has
+    none, more of them. As soon as one method chooses the lowest or the highest rate, all try a
+    lower and a higher one. The best has the highest mean over tasks at the end of the stream, on
+    a scale from the constant answer to the best of all trials.
+
     Test samples are never looked at. What was tried is resumed like any other run.
     """
     from pmn_cl.studies.tuning import tune_command

@@ -78,7 +78,7 @@ def _print_fairness() -> None:
     """Print what is the same for all strategies, and a table of what is not."""
     from rich.table import Table
 
-    from pmn_cl.results.searches import SAME
+    from pmn_cl.results.fairness import SAME
     from pmn_cl.studies.fairness import fairness
 
     with status("importing the strategies"):
@@ -90,5 +90,5 @@ def _print_fairness() -> None:
     for title in ("strategy", "sees", "further supervision", "trials", "chosen"):
         table.add_column(title)
     for row in rows:
-        table.add_row(row.strategy, row.sees, row.supervision, str(row.trials or "-"), row.chosen)
+        table.add_row(row.strategy, row.sees, row.supervision, row.search or "-", row.chosen)
     console().print(table)

@@ -17,6 +17,9 @@ Split = Literal["val", "test", "novel"]
 SPLITS: tuple[Split, ...] = ("test", "novel")  # that results are about, usually
 
 Study = Literal["run", "ablate", "sweep", "tune"]
+# How settings are searched: on another world than the one that is judged, after the whole stream;
+# by the first task of the stream alone; or on the judged world itself, after the whole stream.
+Protocol = Literal["another-world", "first-task", "end-of-stream"]
 
 
 _PERCENT: dict[str, JsonValue] = {"unit": "percent"}
@@ -89,6 +92,21 @@ class TaskSpec(_Spec):
         return stages
 
 
+class TunedSpec(_Spec):
+    """How the options of a strategy were found, where a search has found them."""
+
+    protocol: Protocol
+    """Of the search."""
+    method: str
+    """Whose search it was: its own, or that of what it builds on."""
+    trials: int = Field(ge=1)
+    """That the method had."""
+    chosen: dict[str, Any]
+    """Options of the best trial."""
+    at_edge: bool = False
+    """Whether the rate chosen is the lowest or the highest that was tried."""
+
+
 class StrategySpec(_Spec):
     """A way of learning the stream, with options that its own class checks."""
 
@@ -100,6 +118,8 @@ class StrategySpec(_Spec):
     """The strategy that it gets as many parameters as."""
     options: dict[str, Any] = Field(default_factory=dict)
     """As given: a default that is spelt out may mean something else."""
+    tuned: TunedSpec | None = None
+    """The search that some of the options come from."""
 
     @property
     def label(self) -> str:
@@ -133,6 +153,8 @@ class BenchmarkSpec(StreamSpec):
     """With each of which it does."""
     splits: list[Split] = Field(default_factory=lambda: list(SPLITS), min_length=1)
     """That runs are evaluated on; `[val]` keeps test closed while settings are chosen."""
+    tuned: str | None = None
+    """A file of `pmn-bench tune --save`, beside the stream: options not said here come from it."""
 
     @property
     def stream(self) -> StreamSpec:

@@ -17,8 +17,9 @@ from pmn_cl import registry
 from pmn_cl.config.checks import check_names
 from pmn_cl.config.names import call_lists
 from pmn_cl.config.problems import problems_of, shown
+from pmn_cl.config.searches import Searches, read_searches
 from pmn_cl.config.short_forms import as_written, written_out
-from pmn_cl.config.spec import BenchmarkSpec
+from pmn_cl.config.spec import BenchmarkSpec, StrategySpec
 from pmn_cl.config.yaml_source import Problem, read_yaml
 from pmn_cl.errors import UserError, did_you_mean
 
@@ -66,18 +67,30 @@ def load_spec(path: str | Path) -> BenchmarkSpec:
     problems += check_names(data)
     source.refuse([replace(p, loc=as_written(p.loc, source.data)) for p in problems])
     assert spec is not None
-    return _resolved(spec)
+    return _resolved(spec, path.parent)
 
 
 def parse_stream(data: dict[str, Any]) -> BenchmarkSpec:
     """Return the spec of a stream that is given as data, in any form that YAML may have."""
-    return _resolved(BenchmarkSpec.model_validate(written_out(data)))
+    return _resolved(BenchmarkSpec.model_validate(written_out(data)), Path())
 
 
-def _resolved(spec: BenchmarkSpec) -> BenchmarkSpec:
-    """Return the spec with the paper's call list for tasks that have none."""
+def _resolved(spec: BenchmarkSpec, folder: Path) -> BenchmarkSpec:
+    """Return the spec with the paper's call list for tasks that have none, and what was tuned."""
     tasks = [
         item.model_copy(update={"calls": calls})
         for item, calls in zip(spec.tasks, call_lists(spec).values(), strict=True)
     ]
-    return spec.model_copy(update={"tasks": tasks})
+    strategies = spec.strategies
+    if spec.tuned is not None:
+        searches = read_searches(folder / spec.tuned)
+        strategies = [_tuned(given, searches) for given in strategies]
+    return spec.model_copy(update={"tasks": tasks, "strategies": strategies})
+
+
+def _tuned(given: StrategySpec, searches: Searches) -> StrategySpec:
+    """Return a strategy with the options that a search has chosen, where it says none itself."""
+    tuned = searches.tuned(given.name)
+    if tuned is None:
+        return given
+    return given.model_copy(update={"options": {**tuned.chosen, **given.options}, "tuned": tuned})

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pmn_cl import registry
-from pmn_cl.results.result import CEILING, FLOOR
-from pmn_cl.results.searches import TUNED, read_tuned
+from pmn_cl.config.searches import TUNED, read_searches
+from pmn_cl.results.fairness import said_of_search
 from pmn_cl.strategy.base import Strategy
-from pmn_cl.studies.tuning import TRIALS
 
 _SUPERVISION = {
     "executor": "none, but it is given the program of every question",
+    "independent": "",
+    "parameter_matched": "",
+    "hard_sharing_modules": "",
     "pmn": "[b, r] of cnt's relational questions (`supervise: []`: none)",
 }
 
@@ -22,28 +24,27 @@ class Fairness(NamedTuple):
     strategy: str
     sees: str  # which data, and how often
     supervision: str  # beyond the tasks' own targets
-    trials: int
+    search: str  # trials, protocol, and whose they were
     chosen: str
 
 
 def fairness() -> list[Fairness]:
     """Return a line for every strategy that learns."""
-    tuned = read_tuned() if TUNED.exists() else {}
+    searches = read_searches() if TUNED.exists() else None
     found = []
     for name in registry.STRATEGIES:
         kind: type[Strategy] = registry.load(registry.STRATEGIES[name])
-        search = tuned.get(name)
-        chosen = ", ".join(f"{k} {v:g}" for k, v in search.chosen.items()) if search else ""
-        found.append(
-            Fairness(
-                name,
-                _sees(kind),
-                _SUPERVISION.get(name, ""),
-                len(search.trials) if search else 0,
-                chosen or ("" if name in {*TRIALS, FLOOR, CEILING} else "as what it builds on"),
-            )
-        )
+        tuned = None if searches is None else searches.tuned(name)
+        usual = "none (with `supervise: [cnt]` what PMN has)" if _can_have(kind) else ""
+        supervision = _SUPERVISION.get(name, usual)
+        searched, chosen = said_of_search(tuned)
+        found.append(Fairness(name, _sees(kind), supervision, searched, chosen))
     return found
+
+
+def _can_have(kind: type[Strategy]) -> bool:
+    """Whether a strategy can learn [b, r] in a head beside that of the task."""
+    return {"supervise", "width"} <= kind.Options.model_fields.keys()
 
 
 def _sees(kind: type[Strategy]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pmn_cl.config.spec import BenchmarkSpec
+    from pmn_cl.config.spec import BenchmarkSpec, Protocol
     from pmn_cl.runs.engines.base import Engine
 
 OFF = "off"  # as a tracking URI: no mirror
@@ -61,6 +61,7 @@ class TuningRequest:
     strategies: tuple[str, ...] = ()
     out: Path | None = None
     workers: int | None = None
+    protocol: Protocol = "another-world"
     save: Path | None = None
     cache: Path | None = None
 

@@ -7,13 +7,16 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 from pmn_cl.registry import STRATEGY_SUMMARIES
+from pmn_cl.results.fairness import SAME, said_of_search
 from pmn_cl.results.result import Result
-from pmn_cl.results.searches import SAME, TUNED, Search, read_tuned
 from reports.blocks import Block, Commands, Facts, Row, Section, Table, Text, number
 from reports.folder import Gathered
 from reports.svg import clipped
 
 _ALL = 100_000  # characters: a text that is shown whole
+
+
+_OF_BASES = ("independent", "parameter_matched")  # which put no query to M_rel
 
 
 def card(found: Gathered) -> Section:
@@ -80,9 +83,8 @@ def _at(values: Sequence[float | None], place: int, form: str) -> str:
 
 
 def _fairness(found: Gathered) -> Table:
-    tuned = read_tuned() if TUNED.exists() else {}
     rows = [
-        Row(_fair(found.label(name), some, tuned.get(some[0].strategy)), found.number(name))
+        Row(_fair(found.label(name), some), found.number(name))
         for name, some in found.by_name.items()
     ]
     columns = ["strategy", "what it is", "sees", "samples seen", "parameters", "also supervised"]
@@ -90,11 +92,11 @@ def _fairness(found: Gathered) -> Table:
     return Table("Fairness: what each was given and allowed to try", columns, rows)
 
 
-def _fair(label: str, some: Sequence[Result], search: Search | None) -> list[str]:
+def _fair(label: str, some: Sequence[Result]) -> list[str]:
     first = some[0]
     at_once = len(first.scores["test"]) == 1 < len(first.tasks)
     seen = [result.costs[-1].samples_seen for result in some if result.costs]
-    supervised = first.options.get("supervise") if first.strategy == "pmn" else None
+    supervised = first.options.get("supervise") if first.strategy not in _OF_BASES else None
     given = first.run.strategy.options
     return [
         label,
@@ -103,8 +105,7 @@ def _fair(label: str, some: Sequence[Result], search: Search | None) -> list[str
         f"{fmean(seen):,.0f}" if seen else "",
         f"{first.parameters['total'][-1]:,}",
         f"[b, r] of {', '.join(map(str, supervised))}" if supervised else "",
-        str(len(search.trials)) if search else "",
-        ", ".join(f"{name} {value}" for name, value in search.chosen.items()) if search else "",
+        *said_of_search(first.run.strategy.tuned),
         clipped(json.dumps(given, ensure_ascii=False), 300) if given else "",
     ]
 

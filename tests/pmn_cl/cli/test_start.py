@@ -83,5 +83,4 @@ def test_the_table_of_fairness_loses_no_name_in_brackets() -> None:
     lines = {line.split()[0]: line for line in result.stdout.splitlines() if line.strip()}
     assert set(registry.STRATEGIES) <= set(lines)
     assert "[b, r] of cnt's relational questions" in lines["pmn"]
-    assert "strength" in lines["ewc"] and "builds on" in lines["agem"]
-    assert "builds on" not in lines["constant"]
+    assert "`supervise: [cnt]`" in lines["pnn"] and "supervise" not in lines["independent"]

@@ -47,7 +47,9 @@ def test_a_run_survives_json_but_for_the_folder_that_it_shares() -> None:
 def test_a_benchmark_is_a_stream_and_who_learns_it() -> None:
     spec = load_spec(find_stream("stream.yaml")[0])
     assert isinstance(spec, BenchmarkSpec) and type(spec.stream) is StreamSpec
-    assert spec.stream.model_dump() == spec.model_dump(exclude={"strategies", "seeds", "splits"})
+    assert spec.stream.model_dump() == spec.model_dump(
+        exclude={"strategies", "seeds", "splits", "tuned"}
+    )
     plain = spec.plain("pmn")
     assert plain is not None and plain.label == "pmn" and spec.plain("nobody") is None
 

@@ -1,62 +1,115 @@
-"""The small search: validation alone, few trials, and defaults that are what was chosen."""
+"""The search: as many trials for all, by its protocol, on validation alone, kept in a file."""
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
-from typing import Any
 
 import pytest
-from made_results import result
+from rich.console import Console
+from tiny_streams import tiny_stream
 
-from pmn_cl.config.names import options_of, strategy_options
+from pmn_cl.config.names import strategy_options
+from pmn_cl.config.searches import RATE, Searches, read_searches
+from pmn_cl.config.spec import BenchmarkSpec, Protocol
 from pmn_cl.config.stream import load_spec, shipped_streams
-from pmn_cl.results.result import Result
-from pmn_cl.results.searches import TUNED, read_tuned, write_tuned
-from pmn_cl.studies.tuning import DEVELOPMENT_SEED, MOST_TRIALS, TRIALS, choose, trial_runs
+from pmn_cl.errors import UserError
+from pmn_cl.results.result import read_results
+from pmn_cl.studies import tuning
+from pmn_cl.studies.request import TuningRequest
+from pmn_cl.studies.tuning import (
+    DEVELOPMENT_WORLD,
+    GRIDS,
+    TRIALS,
+    WIDER,
+    trial_stream,
+    tune_command,
+)
+
+FIELD = load_spec(shipped_streams()["field.yaml"])
 
 
-def test_no_method_gets_more_trials_than_another_may() -> None:
-    for name, trials in TRIALS.items():
-        assert 1 <= len(trials) <= MOST_TRIALS
-        for trial in trials:
-            strategy_options(name).model_validate(trial)
+@pytest.mark.parametrize("method", GRIDS)
+def test_every_method_has_as_many_trials_over_rates_and_at_most_one_parameter(method: str) -> None:
+    grid = GRIDS[method]
+    assert len(grid) == len({str(trial) for trial in grid}) == TRIALS
+    assert all(trial.keys() == grid[0].keys() and len(trial) <= 2 for trial in grid)
+    for trial in grid:
+        strategy_options(method).model_validate(trial)
+        assert min(WIDER) < trial[RATE] < max(WIDER)
 
 
-def test_trials_never_look_at_test_samples() -> None:
-    runs = trial_runs(load_spec(shipped_streams()["field.yaml"]))
-    assert set(runs) == set(TRIALS)
-    for some in runs.values():
-        assert {(run.seed, *run.splits) for run in some} == {(DEVELOPMENT_SEED, "val")}
-        assert len({run.key for run in some}) == len(some)
-    assert all("untrained" not in run.strategy.options for run in runs["pmn"])  # no variant of it
+def test_another_world_is_one_that_nothing_is_judged_on() -> None:
+    stream = trial_stream(FIELD, "another-world")
+    assert stream.world.options["seed"] == DEVELOPMENT_WORLD
+    assert stream.tasks == FIELD.tasks
+    for path in shipped_streams().values():
+        assert load_spec(path).world.options.get("seed", 0) < DEVELOPMENT_WORLD
 
 
-def trial(options: dict[str, Any], last: list[float]) -> Result:
-    """A finished trial; only what is read of it says something."""
-    given = {"options": options, "budget": 10, "constant": {"val": [0.2, 0.5]}, "study": "tune"}
-    return result("ewc", 100, [], scores={"val": [[None, None], last]}, **given)
+def test_the_other_protocols_stay_on_the_world() -> None:
+    assert trial_stream(FIELD, "end-of-stream") == FIELD.stream
+    first = trial_stream(FIELD, "first-task")
+    assert first.world == FIELD.world
+    assert [item.task for item in first.tasks] == ["obj"]
 
 
-def test_the_best_mean_share_wins_by_hand(tmp_path: Path) -> None:
-    found = choose(
-        [
-            trial({"strength": 1.0}, [0.4, 1.5]),  # 1, 0.6
-            trial({"strength": 2.0}, [0.2, 2.5]),  # 0.5, 1
-            trial({"strength": 3.0}, [0.36, 2.25]),  # 0.9, 0.9
-        ]
+def on_world(**world: object) -> BenchmarkSpec:
+    changed = FIELD.world.model_copy(update=world)
+    return FIELD.model_copy(update={"world": changed})
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (on_world(options={"seed": DEVELOPMENT_WORLD}), "worlds from 1000 on are for trials"),
+        (on_world(name="visual_genome", options={"path": "p"}), "cannot be made anew"),
+    ],
+)
+def test_a_world_that_has_no_other_is_refused(spec: BenchmarkSpec, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        trial_stream(spec, "another-world")
+
+
+def searched(
+    stream: Path, folder: Path, protocol: Protocol = "another-world", *strategies: str
+) -> tuple[Searches, str]:
+    """Search with two trials for each method; return what is kept, and what was printed."""
+    said = Console(file=io.StringIO(), width=200)
+    request = TuningRequest(
+        stream=str(stream),
+        strategies=strategies,
+        out=folder / "trials",
+        save=folder / "tuned.json",
+        protocol=protocol,
     )
-    assert [t.value for t in found.trials] == pytest.approx([0.9, 0.8, 0.75])
-    assert found.chosen == {"strength": 3.0}
-    write_tuned([found], tmp_path / "tuned.json")
-    assert read_tuned(tmp_path / "tuned.json") == {"ewc": found}
+    assert tune_command(request, said) == 0
+    assert isinstance(said.file, io.StringIO)
+    return read_searches(folder / "tuned.json"), said.file.getvalue()
 
 
-@pytest.mark.parametrize("name", sorted(TRIALS))
-def test_the_field_runs_with_what_was_chosen_for_its_budget(name: str) -> None:
-    field, search = load_spec(shipped_streams()["field.yaml"]), read_tuned(TUNED)[name]
-    assert search.budget == field.budget
-    assert search.seed not in field.seeds
-    for given in field.strategies:
-        if given.label == name:
-            used = options_of(given).model_dump()
-            assert {option: used[option] for option in search.chosen} == search.chosen
+def test_a_search_is_widened_for_all_kept_and_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = {"hard_sharing": [{RATE: 0.5}, {RATE: 1.0}], "ewc": [{RATE: 1.0, "strength": 10.0}]}
+    monkeypatch.setattr(tuning, "GRIDS", few)
+    stream = tiny_stream(tmp_path, "hard_sharing", "ewc")
+    # Of two rates one is the lowest and the other the highest: an edge, whichever is chosen.
+    first, said = searched(stream, tmp_path, "another-world", "hard_sharing")
+    assert [trial.options[RATE] for trial in first.trials["hard_sharing"]] == [0.5, 1.0, *WIDER]
+    assert "an edge was chosen" in said
+    results = read_results(tmp_path / "trials")
+    assert {(r.seed, *r.scores) for r in results} == {(tuning.DEVELOPMENT_SEED, "val")}
+    assert {r.run.stream.world.options["seed"] for r in results} == {DEVELOPMENT_WORLD}
+    # Another method joins, and is widened as well; what was tried is not tried again.
+    both, _ = searched(stream, tmp_path)
+    assert both.trials["hard_sharing"] == first.trials["hard_sharing"]
+    assert [trial.options[RATE] for trial in both.trials["ewc"]] == [1.0, *WIDER]
+    assert len(read_results(tmp_path / "trials")) == 4 + 3
+    with pytest.raises(UserError, match=r"trials on other terms \(world, tasks\)"):
+        searched(stream, tmp_path, "first-task")
+
+
+def test_a_stream_without_a_method_that_is_searched_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="names no strategy that is searched"):
+        searched(tiny_stream(tmp_path, "constant"), tmp_path)
