@@ -14,7 +14,7 @@ from pmn_cl.errors import UserError
 from pmn_cl.results.bounds import normalised_average, tops
 from pmn_cl.results.compare import of_streams
 from pmn_cl.results.paper import FRACTIONS
-from pmn_cl.results.result import Result, finals
+from pmn_cl.results.result import FLOOR, Result, finals
 
 NO_GRADES = "no judgement files"
 
@@ -51,6 +51,13 @@ class Evidence:
                 "the results are of different data or budgets, and cannot be compared; "
                 "give each a folder of its own"
             )
+        named = {tuple(result.run.stream.primary) for result in self.results}
+        if len(named) > 1:
+            raise UserError(
+                "the results name different primary claims, and cannot be decided together: give "
+                "each stream a folder of its own"
+            )
+        self.primary = named.pop()  # claims that were named before any of the runs
         self._runs: dict[_Setting, dict[int, Result]] = defaultdict(dict)
         for result in self.results:
             some = self._runs[_setting(result)]
@@ -68,13 +75,13 @@ class Evidence:
                     "cannot be averaged; give each setting a variant, or a folder of its own"
                 )
 
-    def streams(self, strategy: str) -> dict[int, Result]:
+    def streams(self, strategy: str, variant: str = "") -> dict[int, Result]:
         """Return the results of a strategy on the whole stream by seed."""
-        return self._runs.get(("run", strategy, "", 100), {})
+        return self._runs.get(("run", strategy, variant, 100), {})
 
-    def rung(self, rung: str, strategy: str = "pmn") -> dict[int, Result]:
-        """Return the results of a rung of the ablations by seed."""
-        return self._runs.get(("ablate", strategy, rung, 100), {})
+    def rung(self, rung: str) -> dict[int, Result]:
+        """Return the results of a rung of the ablations by seed, whichever strategy learned it."""
+        return self._runs.get(("ablate", "", rung, 100), {})
 
     def swept(self, strategy: str, fraction: float) -> dict[int, Result]:
         """Return the results of the low-data sweep at a fraction by seed."""
@@ -86,8 +93,10 @@ _Setting: TypeAlias = tuple[str, str, str, float]
 
 def _setting(result: Result) -> _Setting:
     """Return what tells the settings of a folder apart: study, strategy, rung or label, data."""
-    study, own = result.run.study, result.run.rung or ""
-    return study, result.strategy, result.variant if study == "run" else own, result.fraction
+    run = result.run
+    if run.study == "ablate":
+        return run.study, "", run.rung or "", result.fraction
+    return run.study, result.strategy, result.variant if run.study == "run" else "", result.fraction
 
 
 class Measure(NamedTuple):
@@ -96,15 +105,28 @@ class Measure(NamedTuple):
     label: str
     values: Callable[[Evidence, str], Values]  # on a split
     absent: str = ""  # what to say where there are none
+    floor: Callable[[Evidence, str], float | None] | None = (
+        None  # the constant answer's, on a split
+    )
 
 
-def module(rung: str, metric: str | None = None, *, strategy: str = "pmn") -> Measure:
+def module(rung: str, metric: str | None = None) -> Measure:
     """Measure a module of the ablations on its own task, which is the last of its stream."""
 
     def scored(evidence: Evidence, split: str) -> Values:
-        return finals(evidence.rung(rung, strategy).values(), split, metric=metric)
+        return finals(evidence.rung(rung).values(), split, metric=metric)
 
-    return Measure(f"{rung} ({metric})" if metric else rung, scored)
+    def floor(evidence: Evidence, split: str) -> float | None:
+        tasks = {run.tasks[-1] for run in evidence.rung(rung).values()}
+        return _floor(evidence, split, tasks.pop(), metric) if len(tasks) == 1 else None
+
+    return Measure(f"{rung} ({metric})" if metric else rung, scored, floor=floor)
+
+
+def _floor(evidence: Evidence, split: str, task: str, metric: str | None = None) -> float | None:
+    """Return what the constant answer scores, where it was run, too."""
+    found = finals(evidence.streams(FLOOR).values(), split, task, metric)
+    return mean(found.values()) if found else None
 
 
 def tuned_count(evidence: Evidence, split: str) -> Values:
@@ -112,15 +134,20 @@ def tuned_count(evidence: Evidence, split: str) -> Values:
     return finals(evidence.rung("M_vqa5 fine-tuned").values(), split, "cnt")
 
 
-def final_vqa(strategy: str) -> Measure:
+def final_vqa(strategy: str, variant: str = "") -> Measure:
     """Measure a strategy on vqa after the whole stream."""
     return Measure(
-        strategy,
-        lambda evidence, split: finals(evidence.streams(strategy).values(), split, "vqa"),
+        _label(strategy, variant),
+        lambda evidence, split: finals(evidence.streams(strategy, variant).values(), split, "vqa"),
+        floor=lambda evidence, split: _floor(evidence, split, "vqa"),
     )
 
 
-def average(strategy: str) -> Measure:
+def _label(strategy: str, variant: str) -> str:
+    return f"{strategy} ({variant})" if variant else strategy
+
+
+def average(strategy: str, variant: str = "") -> Measure:
     """Measure a strategy on all tasks after the whole stream.
 
     Tasks have different units: 0 is the constant answer, 1 the ceiling or joint training.
@@ -131,11 +158,11 @@ def average(strategy: str) -> Measure:
         return _known(
             {
                 seed: normalised_average(run, split, top)
-                for seed, run in evidence.streams(strategy).items()
+                for seed, run in evidence.streams(strategy, variant).items()
             }
         )
 
-    return Measure(f"{strategy} (average)", normalised)
+    return Measure(f"{_label(strategy, variant)} (average)", normalised)
 
 
 def gain(fraction: float) -> Measure:

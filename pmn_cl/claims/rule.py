@@ -12,20 +12,24 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 from pmn_cl.claims.evidence import Evidence, Measure
+from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.results.result import Result
 from pmn_cl.results.statistics import Interval, Paired, holm, interval, paired, seeds_needed
 
 RULE = """\
 A claim holds where the 95% interval (Student's t) of the difference, paired by seed, lies above 0;
-it holds before correction only where Holm's p, corrected over all claims of the split, is above
-0.05. Two are practically the same where the interval includes 0 and lies within 1 point (0.01) of
-it. Else the claim does not hold: "within chance" says that the interval includes 0, and how many
-seeds would show a difference as large, before correction, in 80% of tries; "the other way" says
-that it lies below. With fewer than 3 common seeds (n) there is not enough data. A claim of several
-differences holds where each does; the weakest is shown. "No forgetting" holds where no score
-changed in any run, and one that did is enough against it. p is of the paired t-test.
-Normalised averages count the constant answer as 0, and as 1 the executor, or joint training on a
-task that has none. Grades are paired by judge."""
+a primary claim, named before any of the runs, holds before correction only where Holm's p,
+corrected over the primary claims of the split, is above 0.05. All others are secondary, and their p
+is not corrected; where none was named, p is corrected over all claims. Two are practically the same
+where the interval includes 0 and lies within 1 point (0.01) of it. Else the claim does not hold:
+"within chance" says that the interval includes 0, and how many seeds would show a difference as
+large, before correction, in 80% of tries; "the other way" says that it lies below. Where both sides
+are within 1 point of the constant answer, or below it, nothing was learned that could be compared.
+With fewer than 3 common seeds (n) there is not enough data. A claim of several differences holds
+where each does; the weakest is shown. "No forgetting" holds where no score changed in any run, and
+one that did is enough against it. p is of the paired t-test. Normalised averages count the constant
+answer as 0, and as 1 the executor, or joint training on a task that has none. Grades are paired by
+judge."""
 
 NEEDED = 3  # seeds: fewer say nothing about chance
 POINT = 0.01  # of a score or grade: differences that surely stay below are none that matters
@@ -36,9 +40,11 @@ Verdict = Literal[
     "holds before correction only",
     "practically the same",
     "does not hold",
+    "not learned here",
     "not enough data",
 ]
-FAILED: tuple[Verdict, ...] = ("does not hold", "practically the same")
+FAILED: tuple[Verdict, ...] = ("does not hold", "practically the same", "not learned here")
+_COMPARED: tuple[Verdict, ...] = ("holds", "does not hold", "practically the same")
 
 # --- the rule ----------------------------------------------------------------------------
 
@@ -53,7 +59,7 @@ class Finding:
     higher: Interval | None = None  # what should be above
     lower: Interval | None = None  # and what below
     difference: Paired | None = None
-    holm: float | None = None  # the p-value, corrected over all claims of the split
+    holm: float | None = None  # the p-value, corrected over the claims that it is corrected over
     parts: tuple[Finding, ...] = ()  # where there are several
 
 
@@ -73,11 +79,20 @@ def above(higher: Measure, lower: Measure) -> Check:
         ]
         missing = [side for side, some in ((higher, ours), (lower, theirs)) if not some]
         verdict, note = _verdict(pair)
+        floors = [side.floor(evidence, split) for side in (higher, lower) if side.floor]
+        if verdict in _COMPARED and _at_floor([s.mean for s in sides if s], floors):
+            verdict, note = "not learned here", f"constant answer {floors[0]:.3f}"
         if missing:
             note = missing[0].absent or f"nothing of {', '.join(side.label for side in missing)}"
         return Finding(verdict, note, shown, sides[0], sides[1], pair)
 
     return check
+
+
+def _at_floor(means: Sequence[float], floors: Sequence[float | None]) -> bool:
+    """Whether both sides have a floor, and neither is more than a point above its own."""
+    pairs = list(zip(means, floors, strict=False))
+    return len(pairs) == 2 and all(f is not None and m <= f + POINT for m, f in pairs)
 
 
 def _verdict(pair: Paired | None) -> tuple[Verdict, str]:
@@ -179,16 +194,33 @@ class CheckedClaim(NamedTuple):
     claim: Claim
     split: str
     finding: Finding
+    primary: bool = False
 
 
 def check_claims(evidence: Evidence, claims: Sequence[Claim]) -> list[CheckedClaim]:
-    """Check all claims on each split, with p-values corrected over the claims of the split."""
+    """Check all claims on each split; p-values are corrected over the primary claims of the split.
+
+    Primary ones come first, as they were named. Where none was, all p-values are corrected.
+    """
+    by_name = {claim.name: claim for claim in claims}
+    for name in evidence.primary:
+        if name not in by_name:
+            near = did_you_mean(name, by_name)
+            raise UserError(
+                f"primary: no claim {name!r}, expected some of {', '.join(by_name)}{near}"
+            )
+    primary = [by_name[name] for name in evidence.primary]
+    secondary = [claim for claim in claims if claim.name not in evidence.primary]
     checked = []
     for split in SPLITS:
-        findings = [claim.check(evidence, split) for claim in claims]
-        corrected = holm([found.difference.p if found.difference else None for found in findings])
-        for claim, found, p in zip(claims, findings, corrected, strict=True):
-            checked.append(CheckedClaim(claim, split, _corrected(found, p)))
+        for some, named in ((primary, True), (secondary, False)):
+            findings = [claim.check(evidence, split) for claim in some]
+            p = [found.difference.p if found.difference else None for found in findings]
+            corrected = holm(p) if named or not primary else [None] * len(p)
+            checked += [
+                CheckedClaim(claim, split, _corrected(found, p), named)
+                for claim, found, p in zip(some, findings, corrected, strict=True)
+            ]
     return checked
 
 

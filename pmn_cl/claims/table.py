@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,7 @@ _STYLES = {
     "holds before correction only": "yellow",
     "practically the same": "yellow",
     "does not hold": "red",
+    "not learned here": "dim",
     "not enough data": "dim",
 }
 
@@ -185,23 +186,33 @@ def tally(checked: Iterable[CheckedClaim]) -> str:
     return (
         f"{found['holds']} hold, {found['holds before correction only']} only before correction; "
         f"{found['practically the same']} are practically the same, "
-        f"{found['does not hold']} do not hold, {found['not enough data']} lack data"
+        f"{found['does not hold']} do not hold, {found['not learned here']} not learned here, "
+        f"{found['not enough data']} lack data"
     )
+
+
+def parts(checked: Sequence[CheckedClaim]) -> Iterator[tuple[str, list[CheckedClaim]]]:
+    """Yield the claims split by split, primary ones first where some were named, with a title."""
+    named = any(j.primary for j in checked)
+    for split in SPLITS:
+        for primary in (True, False) if named else (False,):
+            some = [j for j in checked if j.split == split and j.primary == primary]
+            kind = ("primary" if primary else "secondary") if named else "all claims"
+            yield f"{split}, {kind}: {tally(some)}", some
 
 
 def print_claims(basis: Basis, checked: Sequence[CheckedClaim], console: Console) -> None:
     """Print what was checked, a table for each split, and the rule."""
     for line in heading(basis):
         console.print(line, soft_wrap=True)
-    for split in SPLITS:
-        on_split = [j for j in checked if j.split == split]
+    for title_of_part, some in parts(checked):
         table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
         for title in COLUMNS:
             table.add_column(title, no_wrap=title not in _WIDTHS, max_width=_WIDTHS.get(title))
-        for one in on_split:
+        for one in some:
             *cells, verdict, note = row(one)
             table.add_row(*cells, Text(verdict, _STYLES[verdict]), note)
-        console.print(f"\n{split}: {tally(on_split)}")
+        console.print(f"\n{title_of_part}")
         console.print(table)
     console.print(f"\n{RULE}")
 
@@ -209,10 +220,9 @@ def print_claims(basis: Basis, checked: Sequence[CheckedClaim], console: Console
 def as_markdown(basis: Basis, checked: Sequence[CheckedClaim]) -> str:
     """Return all of it for a document."""
     lines = [*(f"- {' '.join(line.split())}" for line in heading(basis)), "", RULE]
-    for split in SPLITS:
-        on_split = [j for j in checked if j.split == split]
-        table = [COLUMNS, ["---"] * len(COLUMNS), *map(row, on_split)]
-        lines += ["", f"### {split}: {tally(on_split)}", ""]
+    for title, some in parts(checked):
+        table = [COLUMNS, ["---"] * len(COLUMNS), *map(row, some)]
+        lines += ["", f"### {title}", ""]
         lines += [f"| {' | '.join(cells)} |" for cells in table]
     return "\n".join(lines) + "\n"
 
@@ -222,6 +232,7 @@ def as_data(basis: Basis, checked: Sequence[CheckedClaim]) -> dict[str, Any]:
     claims = [
         {
             **{"name": j.claim.name, "split": j.split, "statement": j.claim.statement},
+            "primary": j.primary,
             **{"where": j.claim.where, "paper": j.claim.paper},
             **_finding(j.finding),
         }

@@ -202,8 +202,9 @@ def claims(folder: Path, strict: bool, as_json: bool, save: Path | None) -> None
     """Check every claim of the paper on the results of run, ablate and sweep in FOLDER.
 
     A claim is a difference, paired by seed, on test and on novel compositions for themselves. It
-    holds where the 95% interval (Student's t) lies above 0, or does so only before Holm's
-    correction over all claims of a split. An interval that includes 0 says that two are practically
+    holds where the 95% interval (Student's t) lies above 0. Primary claims, which the stream names
+    (`primary:`) before any run, come first, and may hold only before Holm's correction over them
+    on a split; all others are secondary. An interval that includes 0 says that two are practically
     the same where it stays within 1 point, else that the claim does not hold; nor does it where the
     interval lies below. Fewer than 3 common seeds are not enough data.
 

@@ -142,6 +142,8 @@ class StreamSpec(_Spec):
     """Percent of the usual training, for all tasks."""
     threads: int = Field(1, ge=1, le=1024)
     """Of torch in each run; another number gives other last digits."""
+    primary: list[str] = Field(default_factory=list)
+    """Claims that were named before any run: p-values are corrected over these alone."""
 
 
 class BenchmarkSpec(StreamSpec):
@@ -199,5 +201,5 @@ class RunSpec(_Spec):
     def digest(self) -> str:
         """Return a digest of all that decides the result, but for the code."""
         # Without defaults, so that a field added later does not make old runs unknown.
-        plain = self.model_dump(exclude={"stream": {"name"}}, exclude_defaults=True)
+        plain = self.model_dump(exclude={"stream": {"name", "primary"}}, exclude_defaults=True)
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()

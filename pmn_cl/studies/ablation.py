@@ -41,6 +41,8 @@ _VQA5 = ("vqa", ("rel", "obj", "att", "cnt", "cap"))
 _CHILDREN = ["obj", "att", "rel", "cap", "cnt"]
 _TERMINALS = (("obj", ()), ("att", ()))
 _WHOLE = (*_TERMINALS, _REL, _CAP, _CNT2, _VQA5)
+_VQA3 = (*_TERMINALS, _CNT1, ("vqa", (*_BELOW, "cnt")))
+_VQA4 = (*_TERMINALS, _REL, _CNT2, ("vqa", ("rel", *_BELOW, "cnt")))
 
 Tasks = tuple[tuple[str, tuple[str, ...]], ...]  # with call lists
 
@@ -60,19 +62,24 @@ def _hard(top: int) -> dict[str, Any]:
 
 
 RUNGS: dict[str, Rung] = {
-    "M_rel0": Rung((("rel", ()),)),
+    "M_rel0": Rung((("rel", ()),), strategy="independent"),
     "M_rel1": Rung((*_TERMINALS, _REL)),
-    "M_cap0": Rung((("cap", ()),)),
+    "M_cap0": Rung((("cap", ()),), strategy="independent"),
     "M_cap1": Rung((*_TERMINALS, _CAP)),
-    "M_cnt0": Rung((("cnt", ()),)),
+    "M_cnt0": Rung((("cnt", ()),), strategy="independent"),
     "M_cnt1": Rung((*_TERMINALS, _CNT1)),
     "M_cnt2": Rung((*_TERMINALS, _REL, _CNT2)),
-    "M_vqa0": Rung((("vqa", ()),)),
+    "M_vqa0": Rung((("vqa", ()),), strategy="independent"),
     "M_vqa1": Rung((*_TERMINALS, ("vqa", _BELOW))),
     "M_vqa2": Rung((*_TERMINALS, _REL, ("vqa", ("rel", *_BELOW)))),
-    "M_vqa3": Rung((*_TERMINALS, _CNT1, ("vqa", (*_BELOW, "cnt")))),
-    "M_vqa4": Rung((*_TERMINALS, _REL, _CNT2, ("vqa", ("rel", *_BELOW, "cnt")))),
+    "M_vqa3": Rung(_VQA3),
+    "M_vqa4": Rung(_VQA4),
     "M_vqa5": Rung(_WHOLE),
+    # The same without what M_cnt has learned of questions: calling alone.
+    **{
+        f"{name} no copies": Rung(tasks, {"asking": "own"})
+        for name, tasks in (("M_vqa3", _VQA3), ("M_vqa4", _VQA4), ("M_vqa5", _WHOLE))
+    },
     # The paper's additional experiments.
     "M_vqa0 matched": Rung(_WHOLE, strategy="parameter_matched"),
     "M_cnt2 synthetic data": Rung((*_TERMINALS, _REL, _CNT2), extra="obj"),
@@ -81,14 +88,13 @@ RUNGS: dict[str, Rung] = {
     # What else may explain a gain.
     "M_vqa5 random children": Rung(_WHOLE, {"untrained": _CHILDREN}),
     "M_vqa5 shuffled children": Rung(_WHOLE, {"shuffled": _CHILDREN}),
-    # How M_vqa and M_cnt are trained: fine-tuned as in the paper; queries supervised or not; M_vqa
-    # without what M_cnt has learned of questions.
+    # How M_vqa and M_cnt are trained: fine-tuned as in the paper; queries supervised or not.
     "M_vqa5 fine-tuned": Rung(
         _WHOLE, {"asking": "shared", "finetune": ["cnt"], "departures": {"own_question": False}}
     ),
     "M_vqa5 [b, r]": Rung(_WHOLE, {"supervise": ["cnt", "vqa"]}),
     "M_vqa5 no [b, r]": Rung(_WHOLE, {"supervise": []}),
-    "M_vqa5 no copies": Rung(_WHOLE, {"asking": "own"}),
+    "M_cnt2 no [b, r]": Rung((*_TERMINALS, _REL, _CNT2), {"supervise": []}),
     # The paper's future work: children that are not asked are not run.
     **{f"M_vqa5 top-{top}": Rung(_WHOLE, _hard(top)) for top in (1, 2, 3)},
     # Another order that the levels allow.
@@ -126,7 +132,9 @@ def ablation_runs(
         runs += [
             RunSpec(
                 stream=spec.stream.model_copy(update={"tasks": tasks}),
-                strategy=StrategySpec(name=rung.strategy, variant=name, options=options),
+                strategy=StrategySpec(
+                    name=rung.strategy, variant=name, options=options, tuned=usual.tuned
+                ),
                 seed=seed,
                 study="ablate",
                 rung=name,

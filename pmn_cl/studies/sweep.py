@@ -68,7 +68,9 @@ def sweep_runs(
                 runs.append(
                     RunSpec(
                         stream=stream,
-                        strategy=StrategySpec(name=name, variant=_LABEL, options=options),
+                        strategy=StrategySpec(
+                            name=name, variant=_LABEL, options=options, tuned=said.tuned
+                        ),
                         seed=seed,
                         study="sweep",
                         splits=list(spec.splits),

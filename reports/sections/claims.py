@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pmn_cl.claims.claims import CLAIMS
 from pmn_cl.claims.evidence import Evidence
-from pmn_cl.claims.rule import RULE, SPLITS, CheckedClaim, check_claims
-from pmn_cl.claims.table import COLUMNS, basis_of, heading, row, tally
+from pmn_cl.claims.rule import RULE, CheckedClaim, check_claims
+from pmn_cl.claims.table import COLUMNS, basis_of, heading, parts, row
 from reports.blocks import Block, Commands, Missing, Row, Section, Table, Text
 from reports.folder import Gathered, largest
 
@@ -14,6 +14,7 @@ _SIGNS = {
     "holds before correction only": "(✓) before correction only",
     "practically the same": "= practically the same",
     "does not hold": "✗ does not hold",
+    "not learned here": "– not learned here",
     "not enough data": "? too few data",
 }
 # A page is narrower than the table: what came of a claim stands beside it.
@@ -30,12 +31,11 @@ def claims(found: Gathered) -> Section:
         return Section("claims", title, [missing])
     evidence = Evidence(some, found.grades)
     judged = check_claims(evidence, CLAIMS)
-    blocks: list[Block] = [
-        Text(f"{s}: {tally(j for j in judged if j.split == s)}.") for s in SPLITS
-    ]
-    for split in SPLITS:
-        rows = [_row(one) for one in judged if one.split == split]
-        blocks.append(Table(f"Claims on {split}", _SHOWN, rows))
+    blocks: list[Block] = [Text(f"{title}.") for title, _ in parts(judged)]
+    for title_of_part, part in parts(judged):
+        blocks.append(
+            Table(f"Claims: {title_of_part.partition(':')[0]}", _SHOWN, [_row(one) for one in part])
+        )
     blocks.append(Text(" ".join(RULE.split())))
     basis = heading(basis_of(some, evidence, found.frozen))
     blocks.append(Text("Judged on " + "; ".join(" ".join(line.split()) for line in basis) + "."))

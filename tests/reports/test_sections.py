@@ -233,7 +233,10 @@ def test_objects_are_compared_without_background() -> None:
 def test_claims_are_those_of_the_claims_command_with_their_status() -> None:
     section = claims(EVERYTHING)
     test, other = [block for block in section.blocks if isinstance(block, Table)]
-    assert (test.caption, other.caption) == ("Claims on test", "Claims on novel")
+    assert (test.caption, other.caption) == (
+        "Claims: test, all claims",
+        "Claims: novel, all claims",
+    )
     assert list(test.columns[:4]) == ["claim", "verdict", "note", "in the paper"]
     verdict = test.columns.index("verdict") - 1
     assert row(test, "PMN does not forget: no score ever changes")[verdict] == "✓ holds"

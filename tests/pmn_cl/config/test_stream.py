@@ -39,7 +39,9 @@ fraction: 100
 strategies: [constant]
 seeds: [0, 1]
 """
-TOP_KEYS = "name, world, tasks, fraction, budget, threads, strategies, seeds, splits, tuned"
+TOP_KEYS = (
+    "name, world, tasks, fraction, budget, threads, primary, strategies, seeds, splits, tuned"
+)
 TASK_NAMES = "obj, att, rel, cap, cnt, vqa or a reference package.module:Name"
 
 

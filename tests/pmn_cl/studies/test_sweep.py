@@ -57,9 +57,9 @@ def test_another_task_has_what_it_calls_below_it() -> None:
 
 
 def test_fractions_get_the_steps_of_all_data() -> None:
-    # 6,400 samples in 25 batches, 12 epochs, 46% of the budget: 138 steps with all data.
+    # 6,400 samples in 25 batches, 12 epochs, 42% of the budget: 126 steps with all data.
     [run] = runs(fractions=[1.0], strategies=["pmn"], seeds=[0])
-    assert run.strategy.options["training"]["vqa"] == {"least_steps": 138, "patience": 3}
+    assert run.strategy.options["training"]["vqa"] == {"least_steps": 126, "patience": 3}
     assert run.strategy.options["lr_scale"] == 3.0  # as the stream has it
     [constant] = runs(fractions=[1.0], strategies=["constant"], seeds=[0])
     assert constant.strategy.options == {}
