@@ -59,6 +59,7 @@ setup(
             "pycocoevalcap>=1.2",
             "pytest>=8.2",
             "pytest-xdist>=3.6",
+            "rliable>=1.2",
             "ruff>=0.6",
         ],
     },

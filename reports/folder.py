@@ -17,7 +17,7 @@ from pmn_cl.claims.table import FROZEN, JUDGEMENTS, read_frozen, read_grades
 from pmn_cl.errors import UserError
 from pmn_cl.explaining.records.faithfulness import Faithfulness, read_faithfulness
 from pmn_cl.progress import ProgressCallback
-from pmn_cl.results.compare import Comparison, compare
+from pmn_cl.results.compare import Comparison, Stat, compare
 from pmn_cl.results.folder import JOURNAL, RESULT
 from pmn_cl.results.result import Result, read_result
 from pmn_cl.results.statistics import Interval, interval
@@ -57,7 +57,7 @@ class Gathered:
         self.ablation = [r for r in self.done if r.run.study == "ablate"]
         names = [result.name for result in self.field] + [r.strategy for r in self.sweep]
         self.looks = _looks(dict.fromkeys(names))
-        self._comparisons: dict[str, Comparison | None] = {}
+        self._comparisons: dict[tuple[str, Stat], Comparison | None] = {}
 
     @property
     def tasks(self) -> list[str]:
@@ -84,14 +84,14 @@ class Gathered:
         """Return the primary metric of a task."""
         return dict(zip(self.tasks, self.field[0].metrics, strict=False)).get(task, "score")
 
-    def comparison(self, split: str) -> Comparison | None:
+    def comparison(self, split: str, stat: Stat = "mean") -> Comparison | None:
         """Return the strategies side by side, as far as they were scored on a split."""
-        if split not in self._comparisons:
+        if (split, stat) not in self._comparisons:
             scored = [result for result in self.field if result.scores.get(split)]
             reference = PMN if any(result.name == PMN for result in scored) else None
-            found = compare(scored, split=split, reference=reference) if scored else None
-            self._comparisons[split] = found
-        return self._comparisons[split]
+            found = compare(scored, split=split, reference=reference, stat=stat) if scored else None
+            self._comparisons[split, stat] = found
+        return self._comparisons[split, stat]
 
     def label(self, name: str) -> str:
         """Return a name as it is shown: the whole of it, unless it is very long."""

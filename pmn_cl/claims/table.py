@@ -248,7 +248,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
     return {
         **{"verdict": finding.verdict, "note": finding.note, "numbers_of": finding.shown},
         **{name: side._asdict() if side else None for name, side in sides.items()},
-        **{"n": pair.seeds, "p": pair.p, "holm": finding.holm},
+        **{"n": pair.seeds, "p": pair.p, "p_of_sign_flips": pair.p_flipped, "holm": finding.holm},
         "parts": [_finding(part) for part in finding.parts],
     }
 

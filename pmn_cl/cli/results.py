@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -68,6 +68,14 @@ def list_results(folder: Path, as_json: bool, only: ResultFilter) -> None:
 @click.option("--split", help="test, novel or val.  [default: test, where there is one]")
 @click.option("--reference", help="Show differences to this strategy, paired by seed.")
 @click.option(
+    "--stat",
+    type=click.Choice(["mean", "iqm"]),
+    default="mean",
+    show_default=True,
+    help="How normalised scores of tasks and seeds become one: their mean, or that of their middle "
+    "half.",
+)
+@click.option(
     "--by", type=click.Choice(["family"]), help="Also show the last scores by question family."
 )
 @click.option(
@@ -81,6 +89,7 @@ def compare(
     folder: Path,
     split: str | None,
     reference: str | None,
+    stat: Literal["mean", "iqm"],
     by: str | None,
     save: tuple[Path, ...],
     only: ResultFilter,
@@ -106,7 +115,7 @@ def compare(
         if path.suffix[1:] not in comparing.FORMATS:
             known = ", ".join(f".{form}" for form in comparing.FORMATS)
             raise UserError(f"--save {path}: expected a name that ends in {known}")
-    found = comparing.compare(results, split=split, reference=reference)
+    found = comparing.compare(results, split=split, reference=reference, stat=stat)
     table = Table(box=None, header_style="bold")
     for title in comparing.columns(found):
         table.add_column(title)

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from math import fsum
 from pathlib import Path
 
+import numpy as np
+
 from pmn_cl.explaining.records.faithfulness import Faithfulness
+from pmn_cl.results.bounds import normalised_scores, tops
+from pmn_cl.results.compare import of_streams
 from pmn_cl.results.result import Result, finals
-from pmn_cl.results.statistics import interval
+from pmn_cl.results.statistics import interquartile_mean, interval
 from pmn_cl.runs.journal import Event
 
 
@@ -98,6 +103,7 @@ def as_name(name: str) -> str:
 def over_seeds(results: Sequence[Result]) -> Iterator[tuple[str, str, int, list[float]]]:
     """Yield what a strategy came to with each seed: name, measure, percent of data, values."""
     groups: dict[tuple[str, int], list[Result]] = {}
+    top = tops(of_streams(results), "test")
     for result in results:
         if result.status == "completed":
             groups.setdefault((result.name, round(result.fraction)), []).append(result)
@@ -105,6 +111,11 @@ def over_seeds(results: Sequence[Result]) -> Iterator[tuple[str, str, int, list[
         for measure in ("average", "forgetting"):
             values = [value for r in some if (value := r.summary()[measure]) is not None]
             yield name, measure, fraction, values
+        shares = [own for r in some if (own := normalised_scores(r, "test", top)) is not None]
+        if shares:
+            yield name, "normalised average", fraction, [fsum(own) / len(own) for own in shares]
+            iqm = [float(interquartile_mean(np.array(own))) for own in shares]
+            yield name, "normalised IQM", fraction, iqm
         for task in some[0].tasks:
             yield name, task, fraction, list(finals(some, task=task).values())
 

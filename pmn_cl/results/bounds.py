@@ -8,6 +8,7 @@ A mean over seeds has one unit: a task goes by the ceiling only where every seed
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import fsum
 
 from pmn_cl.results import scores
 from pmn_cl.results.result import Bound, Result
@@ -62,12 +63,23 @@ def has_top(result: Result, top: Tops) -> bool:
     return top.get(_seed(result), {}).keys() >= {*result.tasks}
 
 
-def normalised_average(result: Result, split: str, top: Tops) -> float | None:
-    """Return the mean over tasks of (score - floor) / (top - floor) after the whole stream."""
+def normalised_scores(result: Result, split: str, top: Tops) -> list[float] | None:
+    """Return (score - floor) / (top - floor) of each task after the whole stream; None with a gap.
+
+    A task is a gap where there is no score, no top, or none above the floor.
+    """
     if not has_top(result, top) or not result.scores.get(split):
         return None
     ones = [top[_seed(result)][task] for task in result.tasks]
-    return scores.normalised_average(result.matrix(split), result.constant[split], ones)
+    shares = scores.normalised_per_task(result.matrix(split), result.constant[split], ones)
+    known = [share for share in shares if share is not None]
+    return known if len(known) == len(shares) else None
+
+
+def normalised_average(result: Result, split: str, top: Tops) -> float | None:
+    """Return the mean over tasks of the normalised scores."""
+    shares = normalised_scores(result, split, top)
+    return None if shares is None else fsum(shares) / len(shares)
 
 
 def _seed(result: Result) -> tuple[int, str]:

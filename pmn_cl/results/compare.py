@@ -1,7 +1,9 @@
 """Strategies side by side, from results alone: means over seeds, intervals, paired differences.
 
-Raw averages mix units (accuracy, mAP, CIDEr-D); the normalised average (``bounds``) does not. The
-floor stands first and the ceiling last; neither is tested against others. No torch here.
+Raw averages mix units (accuracy, mAP, CIDEr-D); the normalised average (``bounds``) does not, and
+strategies are compared by it where it is known of all. ``stat`` says how normalised scores of all
+seeds and tasks become one number: their mean, or their interquartile mean. The floor stands first
+and the ceiling last; neither is tested against others. No torch here.
 """
 
 from __future__ import annotations
@@ -9,7 +11,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import fsum
+from typing import Literal
 
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.results import scores
@@ -17,15 +21,29 @@ from pmn_cl.results.bounds import (
     CEILING_MEANS,
     Tops,
     floor_to_ceiling,
-    has_top,
-    normalised_average,
+    normalised_scores,
     tops,
     with_bound,
 )
 from pmn_cl.results.result import Bound, Result
-from pmn_cl.results.statistics import Interval, Paired, as_plus_minus, holm, interval, paired
+from pmn_cl.results.statistics import (
+    Interval,
+    Paired,
+    as_bracketed,
+    as_plus_minus,
+    bootstrapped,
+    holm,
+    interquartile_mean,
+    interval,
+    optimality_gap,
+    paired,
+    probability_of_improvement,
+)
 
 SCRATCH = "independent"
+Stat = Literal["mean", "iqm"]
+NORMALISED = "normalised average"
+IQM, GAP, BETTER = "normalised IQM", "optimality gap", "P(better)"
 _SINGLE = "one seed: no interval"
 
 
@@ -40,9 +58,10 @@ class StrategyRow:
     parameters: int
     cpu_seconds: float
     below_constant: list[str]  # tasks that were not above it right after they were learned
-    against: Paired | None  # the reference's average
+    against: Paired | None  # the reference, by what the table compares
     p: float | None  # of that, corrected over the table
     bound: Bound | None = None
+    better: float | None = None  # how probably a seed of it is above one of the reference
 
 
 @dataclass(frozen=True)
@@ -54,6 +73,8 @@ class Comparison:
     constant: list[float | None]
     reference: str | None
     lines: list[StrategyRow]
+    stat: Stat = "mean"
+    compared: str = "average"  # by what strategies are compared
 
 
 def of_streams(results: Sequence[Result]) -> list[Result]:
@@ -62,7 +83,11 @@ def of_streams(results: Sequence[Result]) -> list[Result]:
 
 
 def compare(
-    results: Sequence[Result], *, split: str = "test", reference: str | None = None
+    results: Sequence[Result],
+    *,
+    split: str = "test",
+    reference: str | None = None,
+    stat: Stat = "mean",
 ) -> Comparison:
     """Return the strategies of completed runs: floor, others as they first come, ceiling."""
     done = floor_to_ceiling(result for result in results if result.status == "completed")
@@ -84,21 +109,45 @@ def compare(
     if reference is not None and reference not in groups:
         known = ", ".join(groups)
         raise UserError(f"no runs of {reference!r}, only {known}{did_you_mean(reference, groups)}")
-    theirs = _averages(groups[reference], split) if reference is not None else {}
-    pairs = {
-        name: paired(_averages(some, split), theirs)
-        if name != reference and some[0].competes
-        else None
+    top = tops(done, split)
+    shares = {name: _shares(some, split, top) for name, some in groups.items()}
+    competing = [name for name, some in groups.items() if some[0].competes]
+    all_known = all(len(shares[name]) == len(groups[name]) for name in competing)
+    if stat == "iqm" and not all_known:
+        raise UserError(
+            "--stat iqm is of normalised scores, which need what counts as 1 on every task: run "
+            "executor and hard_sharing_joint, too"
+        )
+    values = {
+        name: {seed: fsum(own) / len(own) for seed, own in shares[name].items()}
+        if all_known
+        else _averages(some, split)
         for name, some in groups.items()
+    }
+    theirs = values[reference] if reference is not None else {}
+    pairs = {
+        name: paired(values[name], theirs) if name != reference and name in competing else None
+        for name in groups
     }
     known_p = [pair.p if pair is not None else None for pair in pairs.values()]
     corrected = dict(zip(groups, holm(known_p), strict=True))
-    top = tops(done, split)
-    lines = [
-        _line(name, some, split, groups, top, pairs[name], corrected[name])
-        for name, some in groups.items()
-    ]
-    return Comparison(split, done[0].tasks, done[0].constant[split], reference, lines)
+    base = [*shares[reference].values()] if reference is not None else []
+    lines = []
+    for name, some in groups.items():
+        own = [*shares[name].values()]
+        line = _line(name, some, split, groups, own, pairs[name], corrected[name], stat)
+        if all_known and pairs[name] is not None:
+            line = replace(line, better=probability_of_improvement(own, base))
+        lines.append(line)
+    compared = NORMALISED if all_known else "average"
+    constant = done[0].constant[split]
+    return Comparison(split, done[0].tasks, constant, reference, lines, stat, compared)
+
+
+def _shares(some: Sequence[Result], split: str, top: Tops) -> dict[int, list[float]]:
+    """Return normalised scores by seed, of the seeds that have one on every task."""
+    found = {result.seed: normalised_scores(result, split, top) for result in some}
+    return {seed: own for seed, own in found.items() if own is not None}
 
 
 def _averages(some: Sequence[Result], split: str) -> dict[int, float]:
@@ -111,9 +160,10 @@ def _line(
     some: Sequence[Result],
     split: str,
     groups: dict[str, list[Result]],
-    top: Tops,
+    shares: list[list[float]],
     against: Paired | None,
     p: float | None,
+    stat: Stat,
 ) -> StrategyRow:
     first = some[0]
     last = {task: _interval([r.final(split, task) for r in some]) for task in first.tasks}
@@ -121,9 +171,11 @@ def _line(
         measure: _interval([r.summary(split)[measure] for r in some])
         for measure in ("average", "forgetting", "bwt", "fwt")
     }
-    measures["normalised average"] = _interval(
-        [normalised_average(r, split, top) for r in some if has_top(r, top)]
-    )
+    averages = [fsum(own) / len(own) for own in shares]
+    measures[NORMALISED] = interval(averages) if averages else None
+    if stat == "iqm":
+        measures[IQM] = bootstrapped(interquartile_mean, shares) if shares else None
+        measures[GAP] = bootstrapped(optimality_gap, shares) if shares else None
     scratch = {r.seed: _diagonal(r, split) for r in groups.get(SCRATCH, [])}
     measures["transfer over scratch"] = _interval(
         [
@@ -172,14 +224,19 @@ def _interval(values: Sequence[float | None]) -> Interval | None:
 
 # --- as text -----------------------------------------------------------------------------
 
-_MEASURES = ("average", "normalised average", "forgetting", "transfer over scratch")
+_MEASURES: dict[Stat, tuple[str, ...]] = {
+    "mean": ("average", NORMALISED, "forgetting", "transfer over scratch"),
+    "iqm": (IQM, GAP, "forgetting", "transfer over scratch"),
+}
 
 
 def columns(comparison: Comparison) -> list[str]:
     """Return the titles of the table."""
     against = [f"over {comparison.reference}", "p"] if comparison.reference else []
+    if against and comparison.stat == "iqm":
+        against.append(BETTER)
     return [
-        *("strategy", "seeds", *comparison.tasks, *_MEASURES, *against),
+        *("strategy", "seeds", *comparison.tasks, *_MEASURES[comparison.stat], *against),
         *("parameters", "CPU-s", "not above the constant"),
     ]
 
@@ -196,16 +253,25 @@ def _row(comparison: Comparison, line: StrategyRow) -> list[str]:
     if comparison.reference:
         pair = line.against
         against = ["" if pair is None else as_plus_minus(pair.difference, "+.3f"), _number(line.p)]
+        if comparison.stat == "iqm":
+            against.append(_number(line.better))
     return [
         with_bound(line.name, line.bound),
         str(len(line.seeds)),
         *(as_plus_minus(found) for found in line.tasks.values()),
-        *(as_plus_minus(line.measures[measure]) for measure in _MEASURES),
+        *(_measured(line, measure) for measure in _MEASURES[comparison.stat]),
         *against,
         f"{line.parameters:,}",
         f"{line.cpu_seconds:.0f}",
         ", ".join(line.below_constant),
     ]
+
+
+def _measured(line: StrategyRow, measure: str) -> str:
+    found = line.measures[measure]
+    if found is not None and measure in (IQM, GAP):
+        return as_bracketed(found)  # a bootstrap's interval has no middle
+    return as_plus_minus(found)
 
 
 def _number(value: float | None) -> str:
@@ -219,9 +285,17 @@ def note(comparison: Comparison) -> str:
         said = f"{comparison.split} split; {_SINGLE}, and no claim"
     if comparison.reference:
         said += (
-            f"; differences of the average to {comparison.reference!r} are paired by seed, their "
-            "p-values corrected by Holm's method over this table"
+            f"; differences of the {comparison.compared} to {comparison.reference!r} are paired by "
+            "seed, their p-values corrected by Holm's method over this table"
         )
+    if comparison.stat == "iqm":
+        said += (
+            "; the IQM is the mean of the middle half of all normalised scores, the optimality gap "
+            "how far they are below 1, both over seeds and tasks with intervals by the stratified "
+            "bootstrap"
+        )
+        if comparison.reference:
+            said += f"; {BETTER}: how probably a seed is above one of the reference, over tasks"
     if any(line.bound == "ceiling" for line in comparison.lines):
         said += f"; {CEILING_MEANS}"
     return said

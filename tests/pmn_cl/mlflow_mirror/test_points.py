@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from made_results import result
+import pytest
+from made_results import FIELD, result
 
-from pmn_cl.mlflow_mirror.points import points_of
+from pmn_cl.mlflow_mirror.points import over_seeds, points_of
 
 
 def test_a_validation_is_points_by_step_with_families_attention_and_gates() -> None:
@@ -24,3 +25,13 @@ def test_a_validation_is_points_by_step_with_families_attention_and_gates() -> N
         ("learning/b/attention same", 0.125, 2500, 40),
         ("learning/b/gate Ω", 0.75, 2500, 40),
     ]
+
+
+def test_over_seeds_scores_are_also_normalised_by_hand() -> None:
+    found = {(name, measure): values for name, measure, _, values in over_seeds(FIELD)}
+    # (0.8 − 0.2)/0.8 and (0.7 − 0.1)/0.5; with seed 1 (0.9 − 0.2)/0.8 and (0.6 − 0.1)/0.5.
+    by_hand = [(0.75 + 1.2) / 2, (0.875 + 1.0) / 2]
+    assert found["pmn", "normalised average"] == pytest.approx(by_hand)
+    assert found["pmn", "normalised IQM"] == pytest.approx(by_hand)  # of two, nothing is cut off
+    alone = [run for run in FIELD if run.strategy == "pmn"]
+    assert "normalised average" not in {measure for _, measure, _, _ in over_seeds(alone)}

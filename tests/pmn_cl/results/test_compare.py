@@ -8,7 +8,18 @@ import pytest
 from made_results import FIELD, changed, learned, result
 
 from pmn_cl.errors import UserError
-from pmn_cl.results.compare import as_csv, as_latex, as_markdown, columns, compare, note, rows
+from pmn_cl.results.compare import (
+    GAP,
+    IQM,
+    as_csv,
+    as_latex,
+    as_markdown,
+    columns,
+    compare,
+    note,
+    rows,
+)
+from pmn_cl.results.statistics import holm
 
 
 def test_the_table_by_hand() -> None:
@@ -28,9 +39,39 @@ def test_the_table_by_hand() -> None:
     transfer = pmn.measures["transfer over scratch"]
     assert transfer is not None and transfer.mean == pytest.approx((0.15 + 0.15) / 2)
     assert pmn.against is not None
-    assert pmn.against.difference.mean == pytest.approx(((0.75 - 0.45) + (0.75 - 0.35)) / 2)
+    # hard_sharing: (0.4 − 0.2)/0.8 and (0.5 − 0.1)/0.5; with seed 1 (0.2 − 0.2)/0.8 and again 0.8.
+    theirs = [(0.25 + 0.8) / 2, (0.0 + 0.8) / 2]
+    assert pmn.against.difference.mean == pytest.approx((sum(by_hand) - sum(theirs)) / 2)
+    assert found.compared == "normalised average"
     assert sharing.against is None and sharing.p is None
     assert pmn.cpu_seconds == 4 and pmn.parameters == 7
+
+
+def test_raw_averages_are_compared_where_there_is_no_unit() -> None:
+    found = compare([run for run in FIELD if run.strategy != "hard_sharing_joint"], reference="pmn")
+    sharing = found.lines[1].against
+    assert found.compared == "average" and "differences of the average to 'pmn'" in note(found)
+    assert sharing is not None
+    assert sharing.difference.mean == pytest.approx(((0.45 - 0.75) + (0.35 - 0.75)) / 2)
+
+
+def test_the_robust_table_by_hand() -> None:
+    found = compare(FIELD, reference="hard_sharing", stat="iqm")
+    pmn, sharing, *_ = found.lines
+    # Normalised, of two seeds and two tasks: 0.75, 1.2, 0.875, 1.0. The middle half is 0.875 and 1.
+    iqm, gap = pmn.measures[IQM], pmn.measures[GAP]
+    assert iqm is not None and iqm.mean == pytest.approx((0.875 + 1.0) / 2)
+    assert gap is not None and gap.mean == pytest.approx(
+        (0.25 + 0.125) / 4
+    )  # 1.2 makes up for none
+    assert pmn.better == 1.0  # each seed above each of 0.25, 0 on a; of 0.8, 0.8 on b
+    assert sharing.better is None
+    titles = columns(found)
+    assert "average" not in titles and {IQM, GAP, "P(better)"} <= {*titles}
+    assert {len(row) for row in rows(found)} == {len(titles)}
+    assert "stratified bootstrap" in note(found)
+    with pytest.raises(UserError, match="run executor and hard_sharing_joint, too"):
+        compare(FIELD[:2], stat="iqm")
 
 
 def test_a_task_not_above_the_constant_right_after_learning_is_named() -> None:
@@ -58,8 +99,8 @@ def test_the_floor_stands_first_and_the_ceiling_last() -> None:
     assert all(
         line.p is None and line.against is None for line in (found.lines[0], *found.lines[-2:])
     )
-    alone = compare(FIELD, reference="pmn")
-    assert [line.p for line in found.lines[1:-2]] == [line.p for line in alone.lines]
+    others = found.lines[1:-2]
+    assert [line.p for line in others] == holm([line.against and line.against.p for line in others])
 
 
 def test_a_task_that_is_not_done_has_no_score_and_no_average() -> None:

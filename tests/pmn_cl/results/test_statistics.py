@@ -1,21 +1,34 @@
-"""Intervals and paired tests: against scipy and hand calculations."""
+"""Intervals, paired tests and aggregates: against scipy, rliable and hand calculations."""
 
 from __future__ import annotations
 
+import itertools
+from typing import Any
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from rliable import metrics
 from scipy import stats
 
 from pmn_cl.results.statistics import (
+    Floats,
     Interval,
     as_bracketed,
     as_plus_minus,
     as_range,
+    bootstrapped,
     holm,
+    interquartile_mean,
     interval,
+    optimality_gap,
     paired,
+    performance_profile,
+    probability_of_improvement,
     seeds_needed,
+    sign_flip_p,
 )
 
 
@@ -113,3 +126,74 @@ def test_no_number_of_seeds_shows_what_is_not_there() -> None:
     for values in ([-1.0, 0.0, 1.0], [0.02, 1.02, -0.98], [0.3, 0.3], [0.3]):
         found = paired(dict(enumerate(values)), dict.fromkeys(range(len(values)), 0.0))
         assert found is not None and seeds_needed(found) is None
+
+
+# --- aggregates over seeds and tasks -----------------------------------------------------------
+
+SCORES = st.integers(2, 6).flatmap(
+    lambda seeds: arrays(
+        float, st.tuples(st.just(seeds), st.integers(1, 6)), elements=st.floats(-1, 2)
+    )
+)
+
+
+@given(SCORES)
+def test_aggregates_are_those_of_another_library(scores: Floats) -> None:
+    assert float(interquartile_mean(scores.ravel())) == pytest.approx(metrics.aggregate_iqm(scores))
+    gap = metrics.aggregate_optimality_gap(scores)
+    assert float(optimality_gap(scores.ravel())) == pytest.approx(gap)
+
+
+@given(SCORES, st.randoms(use_true_random=False))
+def test_improvement_is_as_probable_as_in_another_library(scores: Floats, random: Any) -> None:
+    rows = [[random.choice(list(row)) for _ in range(scores.shape[1])] for row in scores]
+    theirs = np.array(rows)
+    found = probability_of_improvement(scores, theirs)
+    assert found == pytest.approx(metrics.probability_of_improvement(scores, theirs))
+    assert probability_of_improvement(theirs, scores) == pytest.approx(1 - found)
+    assert probability_of_improvement(scores, scores) == pytest.approx(0.5)
+
+
+def test_a_profile_by_hand() -> None:
+    scores = [[0.2, 0.9], [0.5, 0.5]]
+    assert performance_profile(scores, [0.0, 0.2, 0.5, 0.9]) == [1.0, 0.75, 0.25, 0.0]
+
+
+def test_the_bootstrap_is_near_that_of_another_library() -> None:
+    scores = np.random.default_rng(1).normal(0.6, 0.2, (6, 5))
+
+    def over_tasks(*tasks: Floats, axis: int) -> Floats:
+        return interquartile_mean(np.concatenate(tasks, axis=axis))
+
+    value, low, high = bootstrapped(interquartile_mean, scores, draws=4000)
+    theirs = stats.bootstrap(  # each task is a sample of its own
+        [*scores.T], over_tasks, n_resamples=4000, method="percentile", rng=np.random.default_rng(2)
+    ).confidence_interval
+    assert value == pytest.approx(metrics.aggregate_iqm(scores))
+    assert (low, high) == pytest.approx((theirs.low, theirs.high), abs=0.01)
+    assert bootstrapped(interquartile_mean, scores, draws=4000) == (value, low, high)
+
+
+def test_tasks_are_drawn_each_by_itself_and_one_seed_has_no_interval() -> None:
+    # Both tasks have 0 and 1: a mean of ½ comes from half of all draws when tasks are drawn apart.
+    value, low, high = bootstrapped(lambda x: x.mean(axis=-1), [[0.0, 1.0], [1.0, 0.0]])
+    assert (value, low, high) == (0.5, 0.0, 1.0)
+    assert bootstrapped(interquartile_mean, [[0.2, 0.4]]) == (pytest.approx(0.3), None, None)
+
+
+@pytest.mark.parametrize("differences", [[0.3, 0.1, 0.2], [0.3, -0.1, 0.2, 0.05], [1.0, -1.0]])
+def test_signs_are_flipped_in_all_ways(differences: list[float]) -> None:
+    """By hand: of all signs, how many give a mean as far from 0."""
+    there = abs(sum(differences))
+    flipped = [
+        abs(sum(sign * d for sign, d in zip(signs, differences, strict=True)))
+        for signs in itertools.product((-1, 1), repeat=len(differences))
+    ]
+    share = sum(value >= there - 1e-12 for value in flipped) / len(flipped)
+    assert sign_flip_p(differences) == pytest.approx(share)
+    found = paired(dict(enumerate(differences)), dict.fromkeys(range(len(differences)), 0.0))
+    assert found is not None and found.p_flipped == pytest.approx(share)
+
+
+def test_one_difference_has_no_signs_to_flip() -> None:
+    assert sign_flip_p([0.3]) is None
