@@ -84,6 +84,13 @@ def _resolved(spec: BenchmarkSpec, folder: Path) -> BenchmarkSpec:
     strategies = spec.strategies
     if spec.tuned is not None:
         searches = read_searches(folder / spec.tuned)
+        searched = searches.terms.stream.budget
+        if searched != spec.budget:
+            raise UserError(
+                f"{spec.tuned}: was searched with a budget of {searched:g}%, and the stream "
+                f"{spec.name!r} has {spec.budget:g}%: longer trainings want lower rates, so search "
+                "again with `pmn-bench tune`, or leave `tuned` out"
+            )
         strategies = [_tuned(given, searches) for given in strategies]
     return spec.model_copy(update={"tasks": tasks, "strategies": strategies})
 

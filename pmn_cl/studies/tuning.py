@@ -101,8 +101,10 @@ class Search:
         if path is None or not path.exists():
             return None
         known = read_searches(path)
-        mine = self.stream.model_dump(exclude={"name"})
-        theirs = known.terms.stream.model_dump(exclude={"name"})
+        mine, theirs = (
+            stream.model_dump(exclude={"name", "primary"})
+            for stream in (self.stream, known.terms.stream)
+        )
         if known.terms.protocol != self._request.protocol or mine != theirs:
             other = [name for name in mine if mine[name] != theirs[name]] or ["protocol"]
             raise UserError(

@@ -108,6 +108,18 @@ def test_a_stream_takes_what_was_chosen_and_says_so(tmp_path: Path) -> None:
     assert (other.options, other.tuned) == ({}, None)
 
 
+def test_a_choice_is_for_one_budget(tmp_path: Path) -> None:
+    write_searches(SEARCHES, tmp_path / "found.json")
+    (tmp_path / "s.yaml").write_text(
+        "{name: s, world: digits, tasks: [obj], strategies: [pmn], seeds: [0], tuned: found.json, "
+        "budget: 30}"
+    )
+    with pytest.raises(
+        UserError, match=r"searched with a budget of 100%, and the stream 's' has 30"
+    ):
+        load_spec(tmp_path / "s.yaml")
+
+
 def test_a_stream_without_its_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(
         "{name: s, world: digits, tasks: [obj], strategies: [pmn], seeds: [0], tuned: none.json}"
