@@ -46,20 +46,25 @@ def write_page(found: Gathered, out: Path | None = None) -> Path:
 
 def render(found: Gathered) -> str:
     """Return the page."""
-    sections = [_section(build, found) for build in SECTIONS]
+    sections = [section_of(build, found) for build in SECTIONS]
     streams = dict.fromkeys(result.stream for result in found.results)
     page = _template().render(
         title=clipped(", ".join(streams) or found.folder.name, 120),
         version=__version__,
         sections=sections,
         looks=found.looks,
-        style=Markup((_HERE / "page.css").read_text("utf-8")),
+        style=Markup(drawing_style() + (_HERE / "page.css").read_text("utf-8")),
         script=Markup((_HERE / "page.js").read_text("utf-8")),
     )
     return page.encode("utf-8", "replace").decode("utf-8")  # a file's name may be no text at all
 
 
-def _section(build: Callable[[Gathered], Section], found: Gathered) -> Section:
+def drawing_style() -> str:
+    """Return the style of what is drawn."""
+    return (_HERE / "drawing.css").read_text("utf-8")
+
+
+def section_of(build: Callable[[Gathered], Section], found: Gathered) -> Section:
     """Build a section; results that it refuses leave the others as they are."""
     try:
         return build(found)

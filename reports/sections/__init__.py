@@ -24,6 +24,10 @@ from reports.sections.matrices import matrices
 from reports.sections.novel import novel
 from reports.sections.summary import summary
 
+# Those of a document, which is to be read from its beginning to its end.
+DOCUMENT: tuple[Callable[[Gathered], Section], ...] = (
+    *(summary, claims, ladder, low_data, forgetting, families, cost, card),
+)
 SECTIONS: tuple[Callable[[Gathered], Section], ...] = (
     summary,
     matrices,

@@ -80,8 +80,9 @@ def test_it_loads_nothing() -> None:
     assert not found.values("src")
     assert all(value.startswith("#") for value in found.values("href"))
     assert {"link", "img", "iframe", "object", "base"}.isdisjoint(tag for tag, _ in found.elements)
-    style = (Path(reports.__file__).parent / "page.css").read_text("utf-8")
-    assert not re.search(r"url\(|@import|@font-face", style)
+    for name in ("drawing.css", "page.css"):
+        style = (Path(reports.__file__).parent / name).read_text("utf-8")
+        assert not re.search(r"url\(|@import|@font-face", style)
 
 
 def test_strategies_can_be_hidden_in_tables_and_figures() -> None:

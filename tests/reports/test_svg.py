@@ -202,7 +202,7 @@ def test_names_beside_points_do_not_overlap(wanted: list[float]) -> None:
 
 # --- colours ------------------------------------------------------------------------------
 
-STYLE = (Path(reports.__file__).parent / "page.css").read_text("utf-8")
+STYLE = (Path(reports.__file__).parent / "drawing.css").read_text("utf-8")
 COLOURS = {
     name: (light, dark)
     for name, light, dark in re.findall(r"--([\w-]+): light-dark\((#\w{6}), (#\w{6})\);", STYLE)
