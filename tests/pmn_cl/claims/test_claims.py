@@ -34,6 +34,7 @@ from pmn_cl.claims.rule import (
 )
 from pmn_cl.claims.table import COLUMNS, as_data, gather, tally
 from pmn_cl.cli.main import main
+from pmn_cl.config.stream import load_spec, shipped_streams
 from pmn_cl.errors import UserError
 from pmn_cl.results.result import Result, write_result
 
@@ -704,3 +705,36 @@ def test_judging_needs_no_torch() -> None:
     ).stdout.split()
     assert "numpy" in found
     assert not {"torch", "avalanche", "mlflow", "pandas"} & set(found)
+
+
+SCRIPT = Path(__file__).parents[2] / "helpers" / "independent_claims.py"
+PRIMARY = load_spec(shipped_streams()["claims.yaml"]).primary
+
+
+@pytest.mark.parametrize("split", ["test", "novel"])
+def test_primary_claims_come_out_the_same_from_the_files_alone(tmp_path: Path, split: str) -> None:
+    """By a script that reads the records and has nothing of ours."""
+    chances = random.Random(1)
+    for number, run in enumerate(made(PAPER)):
+        stream = run.run.stream.model_copy(update={"primary": PRIMARY})
+        spec = run.run.model_copy(update={"stream": stream})
+        scores = {
+            name: [[s and s + chances.gauss(0, 0.003) for s in row] for row in rows]
+            for name, rows in run.scores.items()
+        }
+        kept = run.model_copy(update={"key": f"run-{number}", "run": spec, "scores": scores})
+        (tmp_path / kept.key).mkdir()
+        write_result(kept, tmp_path / kept.key)
+    command = [sys.executable, str(SCRIPT), str(tmp_path), split]
+    said = subprocess.run(command, capture_output=True, text=True, check=True)
+    ours = {
+        claim["name"]: claim
+        for claim in json.loads(claims(tmp_path, "--json")[1])["claims"]
+        if claim["primary"] and claim["split"] == split
+    }
+    theirs = json.loads(said.stdout)
+    assert {*theirs} == {*ours} - {"no forgetting"} == {*PRIMARY} - {"no forgetting"}
+    for name, expected in theirs.items():
+        mean, high = ours[name]["difference"]["mean"], ours[name]["difference"]["high"]
+        found = [mean, high - mean, ours[name]["p"], ours[name]["holm"]]
+        assert found == pytest.approx(expected)
