@@ -7,8 +7,10 @@ the folder of results, under the name of the section that it belongs to (``## cl
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from markupsafe import escape
 
@@ -29,6 +31,8 @@ def write_document(found: Gathered, place: Path) -> Path:
     if not place.absolute().parent.is_dir():
         raise UserError(f"{place}: no folder {place.parent}; make it first")
     for path, text in document(found, place).items():
+        if path.parent.exists() and not path.parent.is_dir():
+            raise UserError(f"{path.parent}: is a file, but figures go into a folder of that name")
         path.parent.mkdir(exist_ok=True)
         write_whole(path, text)
     return place
@@ -39,7 +43,7 @@ def document(found: Gathered, place: Path) -> dict[Path, str]:
     files: dict[Path, str] = {}
     sections = [section_of(build, found) for build in DOCUMENT]
     notes = read_notes(found.folder / NOTES, sections)
-    folder = place.with_suffix("")
+    folder = place.with_name(f"{place.stem}_figures")
     streams = dict.fromkeys(result.stream for result in found.results)
     lines = [f"# Results: {', '.join(streams)}", "", "Made by a command from results; see its end."]
     for section in sections:
@@ -51,11 +55,11 @@ def document(found: Gathered, place: Path) -> dict[Path, str]:
                     figure = folder / f"{section.name}-{number}-{at}.svg"
                     files[figure] = standalone(panel)
                     alt = panel.title.replace("]", ")").replace("[", "(")
-                    lines += ["", f"![{alt}]({folder.name}/{figure.name})"]
+                    lines += ["", f"![{alt}]({quote(f'{folder.name}/{figure.name}')})"]
             lines += ["", *_lines(block)]
         if section.name in notes:
             lines += ["", notes[section.name]]
-    said = f"pmn-bench report {found.shown_folder} --out {place.name}"
+    said = f"pmn-bench report {found.shown_folder} --out {shlex.quote(str(place))}"
     lines += ["", "## How this page is made", "", "```", said, "```", ""]
     return {place: "\n".join(lines), **files}
 
@@ -64,7 +68,11 @@ def read_notes(path: Path, sections: Sequence[Section]) -> dict[str, str]:
     """Return what a file says of each section, by the section's name."""
     if not path.exists():
         return {}
-    _, *parts = re.split(r"^## (.+)\n", path.read_text("utf-8"), flags=re.MULTILINE)
+    before, *parts = re.split(r"^## (.+)$", path.read_text("utf-8"), flags=re.MULTILINE)
+    if before.strip():
+        raise UserError(
+            f"{path}: begins with {before.split()[0]!r}, expected ## and a section's name"
+        )
     notes = {name.strip(): text.strip() for name, text in zip(parts[::2], parts[1::2], strict=True)}
     known = [section.name for section in sections]
     for name in notes:

@@ -7,7 +7,7 @@ claims are in `claims`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -19,17 +19,18 @@ from pmn_cl.results.statistics import Interval, Paired, holm, interval, paired, 
 RULE = """\
 A claim holds where the 95% interval (Student's t) of the difference, paired by seed, lies above 0;
 a primary claim, named before any of the runs, holds before correction only where Holm's p,
-corrected over the primary claims of the split, is above 0.05. All others are secondary, and their p
-is not corrected; where none was named, p is corrected over all claims. Two are practically the same
-where the interval includes 0 and lies within 1 point (0.01) of it. Else the claim does not hold:
-"within chance" says that the interval includes 0, and how many seeds would show a difference as
-large, before correction, in 80% of tries; "the other way" says that it lies below. Where both sides
-are within 1 point of the constant answer, or below it, nothing was learned that could be compared.
-With fewer than 3 common seeds (n) there is not enough data. A claim of several differences holds
-where each does; the weakest is shown. "No forgetting" holds where no score changed in any run, and
-one that did is enough against it. p is of the paired t-test. Normalised averages count the constant
-answer as 0, and as 1 the executor, or joint training on a task that has none. Grades are paired by
-judge."""
+corrected over the primary claims of the split, is above 0.05; there a difference the other way or
+without data has p = 1, and one of several the largest of theirs. All others are secondary, and
+their p is not corrected; where none was named, p is corrected over all claims. Two are practically
+the same where the interval includes 0 and lies within 1 point (0.01) of it. Else the claim does not
+hold: "within chance" says that the interval includes 0, and how many seeds would show a difference
+as large, before correction, in 80% of tries; "the other way" says that it lies below. Where both
+sides are within 1 point of the constant answer, or below it, nothing was learned that could be
+compared. With fewer than 3 common seeds (n) there is not enough data. A claim of several
+differences holds where each does; the weakest is shown. "No forgetting" holds where no score
+changed in any run, and one that did is enough against it. p is of the paired t-test. Normalised
+averages count the constant answer as 0, and as 1 the executor, or joint training on a task that has
+none. Grades are paired by judge."""
 
 NEEDED = 3  # seeds: fewer say nothing about chance
 POINT = 0.01  # of a score or grade: differences that surely stay below are none that matters
@@ -61,6 +62,7 @@ class Finding:
     difference: Paired | None = None
     holm: float | None = None  # the p-value, corrected over the claims that it is corrected over
     parts: tuple[Finding, ...] = ()  # where there are several
+    untested: bool = False  # decided without a test
 
 
 Check: TypeAlias = Callable[[Evidence, str], Finding]
@@ -155,7 +157,9 @@ def unchanged(evidence: Evidence, split: str) -> Finding:
     ]
     shown = "largest change of a score"
     if not frozen:
-        return Finding("not enough data", "nothing of pmn after a second task", shown)
+        return Finding(
+            "not enough data", "nothing of pmn after a second task", shown, untested=True
+        )
     seeds = sorted({seed for seed, _ in frozen})
     largest = interval([max(change for of, change in frozen if of == seed) for seed in seeds])
     changed = sum(change > 0 for _, change in frozen)
@@ -163,7 +167,8 @@ def unchanged(evidence: Evidence, split: str) -> Finding:
     verdict: Verdict = "does not hold" if changed else "holds"
     if not changed and len(seeds) < NEEDED:
         verdict, note = "not enough data", f"{note}; {len(seeds)} seeds, {NEEDED} needed"
-    return Finding(verdict, note, shown, difference=Paired(largest, len(seeds), None))
+    pair = Paired(largest, len(seeds), None)
+    return Finding(verdict, note, shown, difference=pair, untested=True)
 
 
 def _largest_change(run: Result, split: str) -> float | None:
@@ -197,31 +202,56 @@ class CheckedClaim(NamedTuple):
     primary: bool = False
 
 
+def check_names(primary: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse names of primary claims that are none."""
+    names = list(known)
+    for name in primary:
+        if name not in names:
+            near = did_you_mean(name, names)
+            raise UserError(
+                f"primary: no claim {name!r}, expected some of {', '.join(names)}{near}"
+            )
+
+
 def check_claims(evidence: Evidence, claims: Sequence[Claim]) -> list[CheckedClaim]:
     """Check all claims on each split; p-values are corrected over the primary claims of the split.
 
     Primary ones come first, as they were named. Where none was, all p-values are corrected.
     """
     by_name = {claim.name: claim for claim in claims}
-    for name in evidence.primary:
-        if name not in by_name:
-            near = did_you_mean(name, by_name)
-            raise UserError(
-                f"primary: no claim {name!r}, expected some of {', '.join(by_name)}{near}"
-            )
-    primary = [by_name[name] for name in evidence.primary]
+    check_names(evidence.primary, by_name)
+    primary = [by_name[name] for name in dict.fromkeys(evidence.primary)]
     secondary = [claim for claim in claims if claim.name not in evidence.primary]
     checked = []
     for split in SPLITS:
         for some, named in ((primary, True), (secondary, False)):
             findings = [claim.check(evidence, split) for claim in some]
-            p = [found.difference.p if found.difference else None for found in findings]
-            corrected = holm(p) if named or not primary else [None] * len(p)
+            corrected: list[float | None] = [None] * len(findings)
+            if named or not primary:
+                corrected = holm([_for_correction(found, named) for found in findings])
             checked += [
                 CheckedClaim(claim, split, _corrected(found, p), named)
                 for claim, found, p in zip(some, findings, corrected, strict=True)
             ]
     return checked
+
+
+def _for_correction(finding: Finding, named: bool) -> float | None:
+    """Return the p-value that a claim enters the correction with.
+
+    That of a claim of several differences is the largest of theirs: it holds where all do. A
+    difference the other way is no evidence for a claim, nor are missing data for a named one.
+    """
+    if finding.untested:
+        return None
+    parts = finding.parts or (finding,)
+    pairs = [part.difference for part in parts]
+    if any(pair is None or pair.difference.low is None for pair in pairs):
+        return 1.0 if named else None
+    known = [pair for pair in pairs if pair is not None]
+    if any(pair.difference.mean <= 0 for pair in known):
+        return 1.0
+    return max(0.0 if pair.p is None else pair.p for pair in known)  # seeds that agree to the bit
 
 
 def _corrected(finding: Finding, p: float | None) -> Finding:

@@ -39,7 +39,7 @@ def report(folder: Path, out: Path | None) -> None:
     with status("writing the report"):
         if out is not None and out.suffix == ".md":
             write_document(found, out)
-            click.echo(f"wrote {out}, and its figures into {out.with_suffix('')}")
+            click.echo(f"wrote {out}, with its figures in a folder beside it")
             return
         place = write_page(found, out)
     click.echo(f"wrote {place} ({place.stat().st_size / 1e6:.1f} MB); open it in a browser")

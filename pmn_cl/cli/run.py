@@ -16,6 +16,7 @@ from pmn_cl.console import console, show_progress
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from pmn_cl.config.spec import BenchmarkSpec
     from pmn_cl.studies.request import (
         AblationRequest,
         ArrayRequest,
@@ -124,6 +125,18 @@ def _drives_runs(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def _check_primary(stream: str | Path | BenchmarkSpec) -> None:
+    """Refuse a stream that names claims which are none, before anything is learned."""
+    from pmn_cl.studies.conduct import read_stream
+
+    primary = read_stream(stream).primary
+    if primary:
+        from pmn_cl.claims.claims import CLAIMS
+        from pmn_cl.claims.rule import check_names
+
+        check_names(primary, [claim.name for claim in CLAIMS])
+
+
 @click.command("run", epilog=STREAM_HELP)
 @click.argument("stream")
 @click.option("--strategy", "strategies", multiple=True, help="Only this one (repeatable).")
@@ -147,6 +160,8 @@ def run_stream(request: RunRequest) -> None:
     Exits with 1 where a run failed or was interrupted.
     """
     from pmn_cl.studies.run import run_command
+
+    _check_primary(request.stream)
 
     with show_progress("building the world") as progress:
         sys.exit(run_command(request, console(), progress))
@@ -239,6 +254,8 @@ def sweep(request: SweepRequest) -> None:
     """
     from pmn_cl.studies.sweep import sweep_command
 
+    _check_primary(request.stream)
+
     with show_progress("building the world") as progress:
         sys.exit(sweep_command(request, console(), progress))
 
@@ -257,6 +274,8 @@ def ablate(request: AblationRequest) -> None:
     seed and shared.
     """
     from pmn_cl.studies.ablation import ablate_command
+
+    _check_primary(request.stream)
 
     with show_progress("building the world") as progress:
         sys.exit(ablate_command(request, console(), progress))

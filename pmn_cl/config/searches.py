@@ -17,10 +17,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pmn_cl.config.spec import Protocol, StreamSpec, TunedSpec
 from pmn_cl.errors import UserError
+from pmn_cl.files import write_whole
 
 TUNED = Path(__file__).parents[2] / "benchmarks" / "streams" / "tuned.json"
 RATE = "lr_scale"  # the option that every search tries
-# A method without a search of its own learns as what it builds on.
+# A method without a search of its own has the rate of what it builds on.
 BUILDS_ON = {
     "parameter_matched": "independent",
     "hard_sharing_cumulative": "hard_sharing_joint",
@@ -52,6 +53,14 @@ class Trial(_Record):
 
     options: dict[str, Any]
     scores: dict[str, float]  # by task
+    failed: bool = False  # it came to nothing: its scores are the floor
+
+
+class Search(_Record):
+    """The trials of one method, in the order in which they were tried."""
+
+    given: dict[str, Any]  # options of the stream's that all trials have
+    trials: list[Trial]
 
 
 class Ranked(NamedTuple):
@@ -62,18 +71,19 @@ class Ranked(NamedTuple):
 
 
 class Searches(_Record):
-    """The trials of every method that was searched, in the order in which they were tried."""
+    """The searches of all methods that had one."""
 
     terms: Terms
-    trials: dict[str, list[Trial]]
+    methods: dict[str, Search]
 
     def ranked(self, method: str) -> list[Ranked]:
         """Return a method's trials, the best first; of equal ones, the first tried."""
-        found = [Ranked(self._value(trial), trial) for trial in self.trials[method]]
+        found = [Ranked(self._value(trial), trial) for trial in self.methods[method].trials]
         return sorted(found, key=lambda ranked: -ranked.value)
 
     def _value(self, trial: Trial) -> float:
-        floor, everything = self.terms.floor, [t for some in self.trials.values() for t in some]
+        floor = self.terms.floor
+        everything = [trial for search in self.methods.values() for trial in search.trials]
         best = {task: max(t.scores[task] for t in everything) for task in floor}
         shares = [
             (trial.scores[task] - floor[task]) / (best[task] - floor[task])
@@ -88,26 +98,50 @@ class Searches(_Record):
 
     def at_edge(self, method: str) -> bool:
         """Whether the rate that was chosen is the lowest or the highest that was tried."""
-        rates = [trial.options[RATE] for trial in self.trials[method]]
+        rates = [trial.options[RATE] for trial in self.methods[method].trials]
         return self.chosen(method)[RATE] in (min(rates), max(rates))
 
     def tuned(self, method: str) -> TunedSpec | None:
-        """Return how a method's options were found, by its own search or by another's."""
-        searched = method if method in self.trials else BUILDS_ON.get(method, "")
-        if searched not in self.trials:
+        """Return how a method's options were found: by its own search, or its rate by another's."""
+        searched = method if method in self.methods else BUILDS_ON.get(method, "")
+        if searched not in self.methods:
             return None
+        chosen = self.chosen(searched)
         return TunedSpec(
             protocol=self.terms.protocol,
             method=searched,
-            trials=len(self.trials[searched]),
-            chosen=self.chosen(searched),
+            trials=len(self.methods[searched].trials),
+            chosen=chosen if searched == method else {RATE: chosen[RATE]},
             at_edge=self.at_edge(searched),
         )
 
-    def with_trials(self, method: str, trials: list[Trial]) -> Searches:
+    def with_trials(self, method: str, given: dict[str, Any], trials: list[Trial]) -> Searches:
         """Return these searches with further trials of a method."""
-        added = [*self.trials.get(method, []), *trials]
-        return self.model_copy(update={"trials": {**self.trials, method: added}})
+        known = self.methods[method].trials if method in self.methods else []
+        search = Search(given=given, trials=[*known, *trials])
+        return self.model_copy(update={"methods": {**self.methods, method: search}})
+
+    def check_stream(self, stream: StreamSpec, path: Path) -> None:
+        """Refuse a stream that the search says nothing about."""
+        ours, theirs = self.terms.stream, stream
+        if ours.budget != theirs.budget:
+            raise UserError(
+                f"{path}: was searched with a budget of {ours.budget:g}%, and the stream "
+                f"{theirs.name!r} has {theirs.budget:g}%: longer trainings want lower rates, so "
+                "search again with `pmn-bench tune`, or leave `tuned` out"
+            )
+        first = [item.task for item in theirs.tasks[: len(ours.tasks)]]
+        if ours.world.name != theirs.world.name or [item.task for item in ours.tasks] != first:
+            raise UserError(
+                f"{path}: was searched on {', '.join(t.task for t in ours.tasks)} of the world "
+                f"{ours.world.name!r}, and the stream {theirs.name!r} has others: search again "
+                "with `pmn-bench tune`, or leave `tuned` out"
+            )
+        if self.terms.protocol == "another-world" and ours.world == theirs.world:
+            raise UserError(
+                f"{path}: was searched on the very world of the stream {theirs.name!r}, which is "
+                "for trials alone: give the stream another `seed` of its world"
+            )
 
 
 def read_searches(path: Path = TUNED) -> Searches:
@@ -124,15 +158,11 @@ def read_searches(path: Path = TUNED) -> Searches:
 
 def write_searches(searches: Searches, path: Path) -> None:
     """Write the searches, a trial to a line."""
-    trials = {
-        method: [trial.model_dump(mode="json") for trial in some]
-        for method, some in sorted(searches.trials.items())
-    }
-    terms = json.dumps(searches.terms.model_dump(mode="json"), indent=1)
-    methods = (
-        f'"{method}": [\n' + ",\n".join(f"  {json.dumps(trial)}" for trial in some) + "\n ]"
-        for method, some in trials.items()
-    )
-    path.write_text(
-        '{"terms": ' + terms + ',\n"trials": {\n ' + ",\n ".join(methods) + "\n}}\n", "utf-8"
-    )
+    plain = searches.model_dump(mode="json")
+    methods = []
+    for method, search in sorted(plain["methods"].items()):
+        trials = ",\n  ".join(json.dumps(trial) for trial in search["trials"])
+        given = json.dumps(search["given"])
+        methods.append(f'"{method}": {{"given": {given}, "trials": [\n  {trials}\n ]}}')
+    terms = json.dumps(plain["terms"], indent=1)
+    write_whole(path, f'{{"terms": {terms},\n"methods": {{\n {",".join(methods)}\n}}}}\n')

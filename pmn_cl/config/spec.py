@@ -168,6 +168,14 @@ class BenchmarkSpec(StreamSpec):
         return next((s for s in self.strategies if s.name == name and not s.variant), None)
 
 
+# Names, what is claimed of results, and how options were found: they decide no result.
+_SAYS_NOTHING: Any = {
+    "stream": {"name", "primary"},
+    "strategy": {"tuned"},
+    "matched": {"tuned"},
+}
+
+
 class RunSpec(_Spec):
     """One strategy with one seed on a stream, and all else that decides the result but the code."""
 
@@ -197,9 +205,15 @@ class RunSpec(_Spec):
         readable = re.sub(r"[^\w.]+", "-", name).strip("-")
         return f"{readable}-seed{self.seed}-{self.digest[:8]}"
 
+    def settings(self) -> dict[str, Any]:
+        """Return all that decides the result but seed, label, options and code."""
+        plain = self.model_dump(mode="json", exclude={**_SAYS_NOTHING, "seed": True})
+        del plain["strategy"]["variant"], plain["strategy"]["options"]
+        return plain
+
     @property
     def digest(self) -> str:
         """Return a digest of all that decides the result, but for the code."""
         # Without defaults, so that a field added later does not make old runs unknown.
-        plain = self.model_dump(exclude={"stream": {"name", "primary"}}, exclude_defaults=True)
+        plain = self.model_dump(exclude=_SAYS_NOTHING, exclude_defaults=True)
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from pmn_cl import registry
 from pmn_cl.config.checks import check_names
-from pmn_cl.config.names import call_lists
+from pmn_cl.config.names import call_lists, options_of
 from pmn_cl.config.problems import problems_of, shown
 from pmn_cl.config.searches import Searches, read_searches
 from pmn_cl.config.short_forms import as_written, written_out
@@ -49,8 +49,11 @@ def shipped_streams() -> dict[str, Path]:
     return {path.name: path for path in sorted(_STREAMS.glob("*.yaml"))}
 
 
-def load_spec(path: str | Path) -> BenchmarkSpec:
-    """Read and check a stream's YAML; raise a ``UserError`` that lists every mistake."""
+def load_spec(path: str | Path, *, tuned: bool = True) -> BenchmarkSpec:
+    """Read and check a stream's YAML; raise a ``UserError`` that lists every mistake.
+
+    What a search has chosen is left out where it is not wanted: by a search.
+    """
     path = Path(path)
     source = read_yaml(path)
     registry.search_last(path.parent)  # a user's own worlds, tasks and strategies
@@ -67,7 +70,7 @@ def load_spec(path: str | Path) -> BenchmarkSpec:
     problems += check_names(data)
     source.refuse([replace(p, loc=as_written(p.loc, source.data)) for p in problems])
     assert spec is not None
-    return _resolved(spec, path.parent)
+    return _resolved(spec, path.parent, tuned)
 
 
 def parse_stream(data: dict[str, Any]) -> BenchmarkSpec:
@@ -75,29 +78,34 @@ def parse_stream(data: dict[str, Any]) -> BenchmarkSpec:
     return _resolved(BenchmarkSpec.model_validate(written_out(data)), Path())
 
 
-def _resolved(spec: BenchmarkSpec, folder: Path) -> BenchmarkSpec:
+def _resolved(spec: BenchmarkSpec, folder: Path, tuned: bool = True) -> BenchmarkSpec:
     """Return the spec with the paper's call list for tasks that have none, and what was tuned."""
     tasks = [
         item.model_copy(update={"calls": calls})
         for item, calls in zip(spec.tasks, call_lists(spec).values(), strict=True)
     ]
     strategies = spec.strategies
-    if spec.tuned is not None:
-        searches = read_searches(folder / spec.tuned)
-        searched = searches.terms.stream.budget
-        if searched != spec.budget:
-            raise UserError(
-                f"{spec.tuned}: was searched with a budget of {searched:g}%, and the stream "
-                f"{spec.name!r} has {spec.budget:g}%: longer trainings want lower rates, so search "
-                "again with `pmn-bench tune`, or leave `tuned` out"
-            )
-        strategies = [_tuned(given, searches) for given in strategies]
+    if spec.tuned is not None and tuned:
+        path = folder / spec.tuned
+        searches = read_searches(path)
+        searches.check_stream(spec, path)
+        strategies = [_tuned(given, searches, path) for given in strategies]
     return spec.model_copy(update={"tasks": tasks, "strategies": strategies})
 
 
-def _tuned(given: StrategySpec, searches: Searches) -> StrategySpec:
+def _tuned(given: StrategySpec, searches: Searches, path: Path) -> StrategySpec:
     """Return a strategy with the options that a search has chosen, where it says none itself."""
     tuned = searches.tuned(given.name)
-    if tuned is None:
+    taken = {n: v for n, v in tuned.chosen.items() if n not in given.options} if tuned else {}
+    if tuned is None or not taken:
         return given
-    return given.model_copy(update={"options": {**tuned.chosen, **given.options}, "tuned": tuned})
+    tuned = tuned.model_copy(update={"chosen": taken})
+    found = given.model_copy(update={"options": {**taken, **given.options}, "tuned": tuned})
+    try:
+        options_of(found)
+    except ValidationError as error:
+        said = error.errors()[0]["msg"]
+        raise UserError(
+            f"{path}: what was chosen for {given.name!r} does not fit: {said}"
+        ) from None
+    return found

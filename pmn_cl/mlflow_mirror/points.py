@@ -112,10 +112,10 @@ def over_seeds(results: Sequence[Result]) -> Iterator[tuple[str, str, int, list[
             values = [value for r in some if (value := r.summary()[measure]) is not None]
             yield name, measure, fraction, values
         shares = [own for r in some if (own := normalised_scores(r, "test", top)) is not None]
-        if shares:
+        if len(shares) == len(some):
             yield name, "normalised average", fraction, [fsum(own) / len(own) for own in shares]
             iqm = [float(interquartile_mean(np.array(own))) for own in shares]
-            yield name, "normalised IQM", fraction, iqm
+            yield name, "normalised IQM over tasks", fraction, iqm
         for task in some[0].tasks:
             yield name, task, fraction, list(finals(some, task=task).values())
 

@@ -134,7 +134,8 @@ def compare(
     base = [*shares[reference].values()] if reference is not None else []
     lines = []
     for name, some in groups.items():
-        own = [*shares[name].values()]
+        # A seed without a unit on some task leaves a gap: a mean over fewer seeds is another one.
+        own = [*shares[name].values()] if len(shares[name]) == len(some) else []
         line = _line(name, some, split, groups, own, pairs[name], corrected[name], stat)
         if all_known and pairs[name] is not None:
             line = replace(line, better=probability_of_improvement(own, base))

@@ -214,10 +214,9 @@ class Result(_Record):
     @property
     def settings(self) -> str:
         """Return all that decides the result but seed, label and code: equal for equal settings."""
-        run = self.run.model_dump(mode="json", exclude={"seed": True, "stream": {"name"}})
-        del run["strategy"]["variant"], run["strategy"]["options"]  # `options` has them all
+        # Of the run without its options, as given: `options` has them all.
         options = {name: value for name, value in self.options.items() if name != "start_from"}
-        return json.dumps([run, options], sort_keys=True)
+        return json.dumps([self.run.settings(), options], sort_keys=True)
 
     def labelled(self, variant: str) -> Result:
         """Return the same record under another label."""

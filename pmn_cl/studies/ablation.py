@@ -133,7 +133,10 @@ def ablation_runs(
             RunSpec(
                 stream=spec.stream.model_copy(update={"tasks": tasks}),
                 strategy=StrategySpec(
-                    name=rung.strategy, variant=name, options=options, tuned=usual.tuned
+                    name=rung.strategy,
+                    variant=name,
+                    options=options,
+                    tuned=usual.tuned if usual.name == rung.strategy else None,
                 ),
                 seed=seed,
                 study="ablate",

@@ -18,13 +18,14 @@ from rich.table import Table
 from pmn_cl.config.names import world_class
 from pmn_cl.config.searches import RATE, Searches, Terms, Trial, read_searches, write_searches
 from pmn_cl.config.spec import BenchmarkSpec, Protocol, RunSpec, StrategySpec, StreamSpec
+from pmn_cl.config.stream import find_stream, load_spec
 from pmn_cl.errors import UserError
 from pmn_cl.results.result import Result
 from pmn_cl.results.table import number
 from pmn_cl.runs.driver import Driver
 from pmn_cl.runs.engines.local import LocalEngine
 from pmn_cl.runs.progress import ProgressDisplay
-from pmn_cl.studies.conduct import open_world, read_stream, shared_modules, study_folder
+from pmn_cl.studies.conduct import open_world, shared_modules, study_folder
 from pmn_cl.studies.request import TuningRequest
 
 DEVELOPMENT_SEED = 100  # of trials
@@ -36,31 +37,32 @@ _FEW = (0.5, 1.0, 2.0, 4.0)  # learning rates, beside two values of a parameter
 _MANY = (0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 WIDER = (0.2, 8.0)  # tried with all methods as soon as one has chosen the edge of its rates
 
+# The methods that are searched, each with a parameter of its own where it has one.
+PARAMETERS: dict[str, dict[str, tuple[Any, Any]]] = {
+    "pmn": {},
+    "independent": {},
+    "hard_sharing": {},
+    "hard_sharing_joint": {},
+    "hard_sharing_cumulative": {},
+    "pnn": {"alpha": (0.1, 0.01)},
+    "multinet": {"passes": (2, 3)},
+    "multinet_joint": {"passes": (2, 3)},
+    "lwf": {"strength": (1.0, 3.0)},
+    "ewc": {"strength": (100.0, 1000.0)},
+    "si": {"strength": (10.0, 100.0)},
+    "mas": {"strength": (0.1, 1.0)},
+    "gem": {"memory_strength": (0.1, 0.5)},
+    "agem": {"sample_size": (64, 256)},
+    "replay": {"storage": ("experience", "reservoir")},
+}
 
-def _grid(**parameter: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return the trials of a method: rates, with each value of its parameter where it has one."""
+
+def grid_of(method: str) -> list[dict[str, Any]]:
+    """Return a method's trials: rates with each value of its parameter, or more rates."""
+    parameter = PARAMETERS[method]
     names = (RATE, *parameter)
     values = product(_FEW if parameter else _MANY, *parameter.values())
     return [dict(zip(names, some, strict=True)) for some in values]
-
-
-GRIDS: dict[str, list[dict[str, Any]]] = {
-    "pmn": _grid(supervision=(0.5, 1.0)),
-    "independent": _grid(),
-    "hard_sharing": _grid(),
-    "hard_sharing_joint": _grid(),
-    "hard_sharing_cumulative": _grid(),
-    "pnn": _grid(alpha=(0.1, 0.01)),
-    "multinet": _grid(passes=(2, 3)),
-    "multinet_joint": _grid(passes=(2, 3)),
-    "lwf": _grid(strength=(1.0, 3.0)),
-    "ewc": _grid(strength=(100.0, 1000.0)),
-    "si": _grid(strength=(10.0, 100.0)),
-    "mas": _grid(strength=(0.1, 1.0)),
-    "gem": _grid(memory_strength=(0.1, 0.5)),
-    "agem": _grid(sample_size=(64, 256)),
-    "replay": _grid(storage=("experience", "reservoir")),
-}
 
 
 def trial_stream(spec: BenchmarkSpec, protocol: Protocol) -> StreamSpec:
@@ -85,55 +87,73 @@ def trial_stream(spec: BenchmarkSpec, protocol: Protocol) -> StreamSpec:
     return stream.model_copy(update={"world": world})
 
 
-class Search:
+class Searching:
     """Tries settings of the methods of a stream, and keeps what came of each."""
 
     def __init__(self, spec: BenchmarkSpec, request: TuningRequest, console: Console) -> None:
         self._spec, self._request, self._console = spec, request, console
         self.folder = study_folder(spec, request.out, "-tune")
         self.stream = trial_stream(spec, request.protocol)
+        self.methods = self._methods()
         self.known = self._read(request.save)
         self.failed: list[Result] = []
         self.interrupted = False
 
+    def _methods(self) -> dict[str, dict[str, Any]]:
+        """Return the methods that are to be searched, with what the stream says of each.
+
+        That is what it says first: its other variants get what is chosen for that one.
+        """
+        chosen = self._request.strategies
+        found: dict[str, dict[str, Any]] = {}
+        for given in self._spec.strategies:
+            if given.name in PARAMETERS and (not chosen or given.name in chosen):
+                tried = {RATE, *PARAMETERS[given.name]}
+                own = {name: value for name, value in given.options.items() if name not in tried}
+                found.setdefault(given.name, own)
+        if not found:
+            raise UserError(
+                f"{self._request.stream}: names no strategy that is searched "
+                f"({', '.join(PARAMETERS)})"
+            )
+        return found
+
     def _read(self, path: Path | None) -> Searches | None:
         """Return the trials that are kept already; refuse those on other terms."""
-        if path is None or not path.exists():
+        if path is None:
+            return None
+        if not path.absolute().parent.is_dir():
+            raise UserError(f"--save {path}: no folder {path.parent}; make it first")
+        if not path.exists():
             return None
         known = read_searches(path)
         mine, theirs = (
             stream.model_dump(exclude={"name", "primary"})
             for stream in (self.stream, known.terms.stream)
         )
-        if known.terms.protocol != self._request.protocol or mine != theirs:
-            other = [name for name in mine if mine[name] != theirs[name]] or ["protocol"]
+        other = [name for name in mine if mine[name] != theirs[name]]
+        other += ["protocol"] if known.terms.protocol != self._request.protocol else []
+        for method, given in self.methods.items():
+            if method in known.methods and known.methods[method].given != given:
+                other.append(f"options of {method}")
+        if other:
             raise UserError(
                 f"{path}: has trials on other terms ({', '.join(other)}); give another --save, "
                 "or move it away"
             )
         return known
 
-    def methods(self) -> dict[str, dict[str, Any]]:
-        """Return the methods that are to be searched, with what the stream says of each."""
-        chosen = self._request.strategies
-        found = {
-            given.name: given.options
-            for given in self._spec.strategies
-            if not given.variant and given.name in GRIDS and (not chosen or given.name in chosen)
-        }
-        if not found:
-            raise UserError(
-                f"{self._request.stream}: names no strategy that is searched ({', '.join(GRIDS)})"
-            )
-        return found
+    def trials(self, method: str) -> list[Trial]:
+        """Return what was tried of a method."""
+        searched = self.known is not None and method in self.known.methods
+        return self.known.methods[method].trials if self.known and searched else []
 
     def try_all(self, grids: Mapping[str, Sequence[dict[str, Any]]]) -> None:
         """Learn what was not tried yet."""
-        given, runs = self.methods(), []
+        runs = []
         for method, grid in grids.items():
-            tried = [] if self.known is None else self.known.trials.get(method, [])
-            done = [trial.options for trial in tried]
-            runs += [self._run(method, given[method], t) for t in grid if t not in done]
+            done = [trial.options for trial in self.trials(method)]
+            runs += [self._run(method, tried) for tried in grid if tried not in done]
         if not runs:
             return
         usual = LocalEngine().usual_workers(self.stream.threads)
@@ -142,17 +162,18 @@ class Search:
         with ProgressDisplay(runs, self._console) as display:
             found = {result.key: result for result in driver.run(runs, display)}
         self.interrupted |= driver.interrupted
-        results = [found[run.key] for run in runs if run.key in found]
-        self.failed += [result for result in results if result.status != "completed"]
+        ended = [found[r.key] for r in runs if r.key in found]
+        ended = [result for result in ended if result.status in ("completed", "failed")]
+        self.failed += [result for result in ended if result.status == "failed"]
         for method, grid in grids.items():
-            learned = [r for r in results if r.strategy == method and r.status == "completed"]
-            if learned:
-                self._keep(method, grid[0], learned)
+            if grid:
+                self._keep(method, grid[0], [r for r in ended if r.strategy == method])
 
-    def _run(self, method: str, given: dict[str, Any], tried: dict[str, Any]) -> RunSpec:
+    def _run(self, method: str, tried: dict[str, Any]) -> RunSpec:
+        options = {**self.methods[method], **tried}
         return RunSpec(
             stream=self.stream,
-            strategy=StrategySpec(name=method, variant=_LABEL, options={**given, **tried}),
+            strategy=StrategySpec(name=method, variant=_LABEL, options=options),
             seed=DEVELOPMENT_SEED,
             study="tune",
             splits=["val"],
@@ -160,35 +181,50 @@ class Search:
         )
 
     def _keep(self, method: str, names: Iterable[str], results: Sequence[Result]) -> None:
-        """Add trials to those that are known, and to the file."""
-        trials = [
-            Trial(
-                options={name: result.options[name] for name in names},
-                scores=_by_task(result.tasks, result.scores["val"][-1]),
-            )
-            for result in results
-        ]
-        known = self.known
-        if known is None:
+        """Add trials to those that are known, and to the file; one that failed is at the floor."""
+        done = [result for result in results if result.status == "completed"]
+        if self.known is None and not done:
+            return  # not even the floor is known
+        if self.known is None:
             terms = Terms(
                 protocol=self._request.protocol,
                 stream=self.stream,
                 seed=DEVELOPMENT_SEED,
-                floor=_by_task(results[0].tasks, results[0].constant["val"]),
+                floor=_by_task(done[0].tasks, done[0].constant["val"]),
             )
-            known = Searches(terms=terms, trials={})
-        self.known = known.with_trials(method, trials)
-        if self._request.save is not None:
-            write_searches(self.known, self._request.save)
+            self.known = Searches(terms=terms, methods={})
+        trials = [
+            Trial(
+                options={name: result.run.strategy.options[name] for name in names},
+                scores=_by_task(result.tasks, result.scores["val"][-1])
+                if result.status == "completed"
+                else self.known.terms.floor,
+                failed=result.status == "failed",
+            )
+            for result in results
+        ]
+        if trials:
+            self.known = self.known.with_trials(method, self.methods[method], trials)
+            if self._request.save is not None:
+                write_searches(self.known, self._request.save)
 
     def widen(self) -> bool:
         """Try rates beyond the edge with all methods as soon as one has chosen the edge; once."""
         known = self.known
-        if known is None or not any(_wants_wider(known, method) for method in known.trials):
+        if known is None:
             return False
-        searched = [method for method in self.methods() if method in known.trials]
-        wider = {m: [{**known.chosen(m), RATE: rate} for rate in WIDER] for m in searched}
-        self.try_all(wider)
+        rates = {m: {trial.options[RATE] for trial in self.trials(m)} for m in known.methods}
+        begun = any(tried.intersection(WIDER) for tried in rates.values())
+        if not begun and not any(known.at_edge(method) for method in known.methods):
+            return False
+        # A rate that was tried already is not tried again, with another parameter that leads now.
+        self.try_all(
+            {
+                method: [{**known.chosen(method), RATE: r} for r in WIDER if r not in rates[method]]
+                for method in self.methods
+                if method in known.methods
+            }
+        )
         return True
 
 
@@ -196,20 +232,13 @@ def _by_task(tasks: Iterable[str], scores: Iterable[float | None]) -> dict[str, 
     return {task: 0.0 if s is None else s for task, s in zip(tasks, scores, strict=True)}
 
 
-def _wants_wider(known: Searches, method: str) -> bool:
-    """Whether a method has chosen the edge of its rates, now or before they were widened."""
-    widened = any(trial.options[RATE] in WIDER for trial in known.trials[method])
-    return widened or known.at_edge(method)
-
-
 def tune_command(request: TuningRequest, console: Console) -> int:
     """Search the settings of a stream's methods; return the exit code."""
-    spec = read_stream(request.stream)
-    search = Search(spec, request, console)
-    methods = search.methods()
+    spec = load_spec(find_stream(request.stream)[0], tuned=False)
+    search = Searching(spec, request, console)
     open_world(spec.model_copy(update=dict(search.stream)), request.cache)
-    for method in methods:  # one after another, so that what is done is kept
-        search.try_all({method: GRIDS[method]})
+    for method in search.methods:  # one after another, so that what is done is kept
+        search.try_all({method: grid_of(method)})
         if search.interrupted:
             break
     if not search.interrupted and search.widen():
@@ -218,9 +247,10 @@ def tune_command(request: TuningRequest, console: Console) -> int:
         said = result.error.message if result.error else ""
         console.print(f"{result.key}: {result.status}: {said}")
     if search.known is not None:
-        console.print(_trials_table(search.known, methods))
-        for method in methods:
-            if method in search.known.trials and search.known.at_edge(method):
+        searched = [method for method in search.methods if search.trials(method)]
+        console.print(_trials_table(search.known, searched))
+        for method in searched:
+            if search.known.at_edge(method):
                 console.print(f"{method}: the rate chosen is the edge of what was tried")
         if request.save is not None:
             console.print(f"wrote {request.save}")
@@ -234,8 +264,8 @@ def _trials_table(known: Searches, methods: Iterable[str]) -> Table:
     for column in ("strategy", "tried", *tasks, "normalised"):
         table.add_column(column, justify="right" if column in tasks else "left")
     for method in methods:
-        for value, trial in known.ranked(method) if method in known.trials else ():
+        for value, trial in known.ranked(method):
             tried = ", ".join(f"{name} {value}" for name, value in trial.options.items())
             scores = map(number, (trial.scores[task] for task in tasks))
-            table.add_row(method, tried, *scores, f"{value:.3f}")
+            table.add_row(method, tried, *scores, "failed" if trial.failed else f"{value:.3f}")
     return table

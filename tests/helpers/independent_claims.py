@@ -47,8 +47,12 @@ def over(ours: dict[int, float], theirs: dict[int, float]) -> list[float]:  # pa
     return [d.mean(), half, stats.ttest_1samp(d, 0).pvalue]
 
 
+def p_for(difference: float, half: float, p: float, largest: float = 0.0) -> float:
+    return max(p, largest) if difference > 0 else 1.0  # the other way is no evidence
+
+
 def weakest(found: list[list[float]]) -> list[float]:  # all of them have to be there
-    return min(found, key=lambda one: one[0] / one[1])
+    return [*min(found, key=lambda one: one[0] / one[1]), max(p_for(*one) for one in found)]
 
 
 modules = {"rel": "M_rel1", "cap": "M_cap1", "cnt": "M_cnt2", "vqa": "M_vqa5"}
@@ -59,7 +63,8 @@ pmn = normalised(("pmn", ""))
 claims["best of the field"] = weakest([over(pmn, normalised((n, "[b, r]"))) for n in FIELD])
 gains = [over(last(("pmn", f)), last(("independent", f))) for f in (5, 10, 25, 50, 100)]
 claims["low data, positive"] = weakest(gains)
-order = sorted(claims, key=lambda name: claims[name][2])
-holm = [min(1, (len(order) - rank) * claims[name][2]) for rank, name in enumerate(order)]
+p = {name: p_for(*found) for name, found in claims.items()}
+order = sorted(p, key=lambda name: p[name])
+holm = [min(1, (len(order) - rank) * p[name]) for rank, name in enumerate(order)]
 corrected = dict(zip(order, np.maximum.accumulate(holm), strict=True))
-print(json.dumps({name: [*found, corrected[name]] for name, found in claims.items()}))
+print(json.dumps({name: [*found[:3], corrected[name]] for name, found in claims.items()}))

@@ -28,9 +28,9 @@ def test_every_figure_is_a_file_of_its_own_that_the_page_shows(folder: Path) -> 
     place = folder.parent / "results.md"
     write_document(read_folder(folder), place)
     text = place.read_text("utf-8")
-    shown = re.findall(r"!\[[^\]]+\]\((results/[\w-]+\.svg)\)", text)
-    kept = sorted((folder.parent / "results").iterdir())
-    assert sorted(shown) == [f"results/{path.name}" for path in kept] != []
+    shown = re.findall(r"!\[[^\]]+\]\((results_figures/[\w-]+\.svg)\)", text)
+    kept = sorted((folder.parent / "results_figures").iterdir())
+    assert sorted(shown) == [f"results_figures/{path.name}" for path in kept] != []
     for path in kept:
         root = ET.fromstring(path.read_text("utf-8"))
         style = root.find(f"{SVG}style")
@@ -62,7 +62,7 @@ def test_the_same_results_make_the_same_page(folder: Path) -> None:
 
 def test_notes_stand_at_the_end_of_their_section(folder: Path) -> None:
     place = Path("results.md")
-    (folder / "notes.md").write_text("What we found.\n\n## claims\n\nBecause | of it.\n", "utf-8")
+    (folder / "notes.md").write_text("## claims\n\nBecause | of it.\n", "utf-8")
     text = document(read_folder(folder), place)[place]
     before, _, after = text.partition("Because | of it.")
     assert before.rfind("## The paper's claims") > before.rfind("## Summary") > 0
@@ -70,12 +70,25 @@ def test_notes_stand_at_the_end_of_their_section(folder: Path) -> None:
     (folder / "notes.md").write_text("## claim\n\nBecause.\n", "utf-8")
     with pytest.raises(UserError, match="no section 'claim', expected some of summary, claims"):
         document(read_folder(folder), place)
+    (folder / "notes.md").write_text("What we found.\n\n## claims\n", "utf-8")
+    with pytest.raises(UserError, match="begins with 'What', expected ## and a section's name"):
+        document(read_folder(folder), place)
+
+
+def test_any_name_will_do_but_one_that_a_file_has(folder: Path) -> None:
+    place = folder.parent / "my report.md"
+    write_document(read_folder(folder), place)
+    text = place.read_text("utf-8")
+    assert "(my%20report_figures/" in text and f"--out '{place}'" in text
+    (folder.parent / "plain_figures").write_text("", "utf-8")
+    with pytest.raises(UserError, match="is a file, but figures go into a folder"):
+        write_document(read_folder(folder), folder.parent / "plain.md")
 
 
 def test_the_command_writes_it(folder: Path) -> None:
     place = folder.parent / "results.md"
     found = CliRunner().invoke(report, [str(folder), "--out", str(place)])
     assert found.exit_code == 0, found.output
-    assert "its figures into" in found.output and place.exists()
+    assert "its figures in a folder" in found.output and place.exists()
     with pytest.raises(UserError, match="make it first"):
         write_document(Gathered(folder, ALL), folder / "none" / "results.md")

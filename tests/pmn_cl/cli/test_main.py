@@ -75,6 +75,13 @@ def test_mistakes_go_to_stderr_without_a_traceback() -> None:
     ]
 
 
+@pytest.mark.parametrize("command", ["run", "ablate", "sweep"])
+def test_claims_that_are_none_are_refused_before_anything_is_learned(command: str) -> None:
+    Path("named.yaml").write_text(f"{STREAM}\nprimary: [no forgetting, vqa over bas]\n")
+    said = refused(command, "named.yaml", "--dry-run")
+    assert "primary: no claim 'vqa over bas'" in said and "did you mean 'vqa over base'?" in said
+
+
 def test_defects_of_ours_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(name: str) -> None:
         raise ZeroDivisionError

@@ -10,20 +10,20 @@ import yaml
 
 from pmn_cl.config.searches import (
     BUILDS_ON,
+    Search,
     Searches,
     Terms,
     Trial,
     read_searches,
     write_searches,
 )
-from pmn_cl.config.spec import StreamSpec, TaskSpec, TunedSpec, WorldSpec
+from pmn_cl.config.spec import RunSpec, StreamSpec, TaskSpec, TunedSpec, WorldSpec
 from pmn_cl.config.stream import load_spec
 from pmn_cl.errors import UserError
 from pmn_cl.registry import STRATEGIES
 
-STREAM = StreamSpec(
-    name="s", world=WorldSpec(name="digits"), tasks=[TaskSpec(task="obj"), TaskSpec(task="att")]
-)
+WORLD = WorldSpec(name="digits", options={"seed": 1000})
+STREAM = StreamSpec(name="s", world=WORLD, tasks=[TaskSpec(task="obj"), TaskSpec(task="att")])
 TERMS = Terms(
     protocol="another-world", stream=STREAM, seed=100, floor={"obj": 0.2, "att": 0.5, "cap": 1.0}
 )
@@ -35,14 +35,20 @@ def trial(obj: float, att: float, **options: Any) -> Trial:
 
 SEARCHES = Searches(
     terms=TERMS,
-    trials={
-        "pnn": [
-            trial(0.6, 1.0, lr_scale=1.0, alpha=0.1),  # 0.5 of obj's span, 0.5 of att's
-            trial(0.8, 1.25, lr_scale=2.0, alpha=0.1),  # 0.75, 0.75
-            trial(1.0, 0.5, lr_scale=4.0, alpha=0.1),  # 1, 0
-        ],
+    methods={
+        "pnn": Search(
+            given={},
+            trials=[
+                trial(0.6, 1.0, lr_scale=1.0, alpha=0.1),  # 0.5 of obj's span, 0.5 of att's
+                trial(0.8, 1.25, lr_scale=2.0, alpha=0.1),  # 0.75, 0.75
+                trial(1.0, 0.5, lr_scale=4.0, alpha=0.1),  # 1, 0
+            ],
+        ),
         # The best of all: 1 on att. Nobody learns cap, which says nothing then.
-        "hard_sharing": [trial(0.1, 1.5, lr_scale=1.0), trial(0.1, 1.5, lr_scale=2.0)],
+        "hard_sharing": Search(
+            given={"supervise": ["cnt"]},
+            trials=[trial(0.1, 1.5, lr_scale=1.0), trial(0.1, 1.5, lr_scale=2.0)],
+        ),
     },
 )
 
@@ -102,22 +108,47 @@ def test_a_stream_takes_what_was_chosen_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(yaml.safe_dump(written))
     plain, variant, other = load_spec(tmp_path / "s.yaml").strategies
     assert plain.options == {"lr_scale": 2.0, "alpha": 0.1}
-    assert plain.tuned == variant.tuned == SEARCHES.tuned("pnn")
-    # What the stream says itself stays.
+    assert plain.tuned == SEARCHES.tuned("pnn")
+    # What the stream says itself stays, and is not said to be chosen.
     assert variant.options == {"lr_scale": 2.0, "alpha": 0.2, "adapters": False}
+    assert variant.tuned is not None and variant.tuned.chosen == {"lr_scale": 2.0}
     assert (other.options, other.tuned) == ({}, None)
+    # How options were found does not make another run.
+    run = RunSpec(stream=STREAM, strategy=plain, seed=0)
+    found_otherwise = plain.model_copy(update={"tuned": None})
+    assert run.key == run.model_copy(update={"strategy": found_otherwise}).key
 
 
-def test_a_choice_is_for_one_budget(tmp_path: Path) -> None:
-    write_searches(SEARCHES, tmp_path / "found.json")
-    (tmp_path / "s.yaml").write_text(
-        "{name: s, world: digits, tasks: [obj], strategies: [pmn], seeds: [0], tuned: found.json, "
-        "budget: 30}"
-    )
-    with pytest.raises(
-        UserError, match=r"searched with a budget of 100%, and the stream 's' has 30"
-    ):
+def test_of_another_methods_search_only_the_rate_is_taken() -> None:
+    searches = SEARCHES.with_trials("multinet", {}, [trial(1.0, 1.0, lr_scale=2.0, passes=3)])
+    tuned = searches.tuned("multinet_frozen")
+    assert tuned is not None and (tuned.method, tuned.chosen) == ("multinet", {"lr_scale": 2.0})
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"budget": 30}, "searched with a budget of 100%, and the stream 's' has 30%"),
+        ({"tasks": ["obj", "rel"]}, "searched on obj, att of the world 'digits', and the stream"),
+        ({"world": {"name": "digits", "seed": 1000}}, "searched on the very world of the stream"),
+        (
+            {"strategies": ["hard_sharing_modules"]},
+            "what was chosen for 'hard_sharing_modules' does not fit",
+        ),
+    ],
+)
+def test_a_choice_is_for_streams_that_the_search_says_something_about(
+    tmp_path: Path, changed: dict[str, Any], said: str
+) -> None:
+    wrong = [trial(1.0, 1.0, lr_scale=1.0, supervise=["cnt"])]
+    searches = SEARCHES.with_trials("hard_sharing_modules", {}, wrong)
+    write_searches(searches, tmp_path / "found.json")
+    usual = {"name": "s", "world": "digits", "tasks": ["obj", "att"], "strategies": ["pmn"]}
+    written = {**usual, "seeds": [0], "tuned": "found.json", **changed}
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump(written))
+    with pytest.raises(UserError, match=said):
         load_spec(tmp_path / "s.yaml")
+    assert load_spec(tmp_path / "s.yaml", tuned=False).strategies[0].tuned is None  # a search may
 
 
 def test_a_stream_without_its_file_is_refused(tmp_path: Path) -> None:
