@@ -62,6 +62,7 @@ class StrategyRow:
     p: float | None  # of that, corrected over the table
     bound: Bound | None = None
     better: float | None = None  # how probably a seed of it is above one of the reference
+    shares: Sequence[Sequence[float]] = ()  # normalised scores by seed and task
 
 
 @dataclass(frozen=True)
@@ -196,6 +197,7 @@ def _line(
         against,
         p,
         first.bound,
+        shares=shares,
     )
 
 

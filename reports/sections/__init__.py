@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from reports.blocks import Section
 from reports.folder import Gathered
+from reports.sections.aggregates import aggregates
 from reports.sections.card import card, reproduce, runs
 from reports.sections.claims import claims
 from reports.sections.cost import cost
@@ -26,10 +27,11 @@ from reports.sections.summary import summary
 
 # Those of a document, which is to be read from its beginning to its end.
 DOCUMENT: tuple[Callable[[Gathered], Section], ...] = (
-    *(summary, claims, ladder, low_data, forgetting, families, cost, card),
+    *(summary, aggregates, claims, ladder, low_data, forgetting, families, cost, card),
 )
 SECTIONS: tuple[Callable[[Gathered], Section], ...] = (
     summary,
+    aggregates,
     matrices,
     forgetting,
     curves,

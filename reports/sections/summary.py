@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from pmn_cl.results.bounds import NORMALISED_MEANS
-from pmn_cl.results.compare import BETTER, GAP, IQM, NORMALISED, columns, note, rows
+from pmn_cl.results.compare import columns, note, rows
 from pmn_cl.results.summary import meaning
 from reports.blocks import Block, Missing, Row, Section, Table, Text
 from reports.folder import Gathered
@@ -29,23 +29,7 @@ def summary(found: Gathered) -> Section:
         titles = [found.label(title) for title in columns(comparison)]
         blocks.append(Table("Strategies after the whole stream, test", titles, lines))
         blocks.append(Text(f"{_capital(found.shortened(note(comparison)))}. {_UNITS}"))
-        if comparison.compared == NORMALISED:
-            blocks += _robust(found)
     return Section("summary", "Summary", blocks)
-
-
-def _robust(found: Gathered) -> list[Block]:
-    """Show what outliers do not move, and how probably a strategy is better than the reference."""
-    comparison = found.comparison("test", "iqm")
-    assert comparison is not None
-    titles = columns(comparison)
-    shown = [titles.index(t) for t in titles if t in ("strategy", "seeds", IQM, GAP, BETTER)]
-    lines = [
-        Row([found.label(cells[0]), *(cells[at] for at in shown[1:])], found.number(line.name))
-        for line, cells in zip(comparison.lines, rows(comparison)[1:], strict=True)
-    ]
-    table = Table("Robust aggregates, test", [titles[at] for at in shown], lines)
-    return [table, Text(f"{_capital(found.shortened(note(comparison)))}.")]
 
 
 _UNITS = (

@@ -11,6 +11,7 @@ from made_folder import TASKS, ablated, made, measured, plain, rung, swept, trou
 from reports.blocks import Block, Commands, Figure, Missing, Section, Table, Text
 from reports.folder import Gathered
 from reports.sections import SECTIONS
+from reports.sections.aggregates import aggregates
 from reports.sections.card import card, reproduce, runs
 from reports.sections.claims import claims
 from reports.sections.cost import cost
@@ -53,17 +54,29 @@ def test_the_summary_says_the_best_first_and_counts_what_is_there() -> None:
     assert "35 results (33 completed, 1 failed, 1 interrupted); seeds 0, 1, 2." in said(
         section.blocks
     )
-    table, robust = (block for block in section.blocks if isinstance(block, Table))
+    [table] = [block for block in section.blocks if isinstance(block, Table)]
     assert row(table, "constant answer (floor)")[1] == "0.100"
     # Seeds are 0.60, 0.61, 0.62: half of the interval is 4.303 · 0.01 / √3.
     assert row(table, "pmn")[:2] == ["3", "0.610 ± 0.025"]
     # (0.61 - 0.1) / (0.71 - 0.1) on average over seeds, and 0 for forgetting.
     assert row(table, "pmn")[8].startswith("0.836") and row(table, "pmn")[9] == "0.000 ± 0.000"
     assert [line.strategy for line in table.rows] == [None, 0, 1, 2, 3]
-    assert robust.columns == ["strategy", "seeds", "normalised IQM", "optimality gap", "P(better)"]
-    pmn, hard = row(robust, "pmn"), row(robust, "hard_sharing")
+
+
+def test_aggregates_by_hand() -> None:
+    section = aggregates(EVERYTHING)
+    [table] = [block for block in section.blocks if isinstance(block, Table)]
+    assert table.columns == ["strategy", "seeds", "normalised IQM", "optimality gap", "P(better)"]
+    # All tasks of a seed have the same score; (0.61 - 0.1) / (0.71 - 0.1) in the middle.
+    pmn, hard = row(table, "pmn"), row(table, "hard_sharing")
     assert pmn[1].startswith("0.836 [") and pmn[2].startswith("0.164 [") and pmn[3] == ""
     assert hard[3] == "0.000"
+    [figure] = figures(section)
+    assert row(figure.data, "pmn") == ["1.00", "1.00", "1.00", "1.00", "0.00"]
+    assert figure.panels[0].body.count('class="line"') == 4
+    alone = aggregates(Gathered(HERE, [r for r in plain() if r.strategy == "pmn"]))
+    [missing] = alone.blocks
+    assert isinstance(missing, Missing) and "run executor and joint training" in missing.text
 
 
 def test_the_ceiling_is_last_in_the_summary_and_a_gap_where_it_has_no_score() -> None:
@@ -75,7 +88,7 @@ def test_the_ceiling_is_last_in_the_summary_and_a_gap_where_it_has_no_score() ->
     section = summary(found)
     assert "programs on a wide probe 0.900" in said(section.blocks)
     assert "best hard_sharing_joint" in said(section.blocks)
-    table, _ = (block for block in section.blocks if isinstance(block, Table))
+    [table] = [block for block in section.blocks if isinstance(block, Table)]
     assert table.rows[-1].cells[0] == "executor (ceiling)"
     assert row(table, "executor (ceiling)")[1 + cap] == ""
     for make in SECTIONS:
