@@ -153,7 +153,7 @@ class Searching:
         runs = []
         for method, grid in grids.items():
             done = [trial.options for trial in self.trials(method)]
-            runs += [self._run(method, tried) for tried in grid if tried not in done]
+            runs += [self.run_of(method, tried) for tried in grid if tried not in done]
         if not runs:
             return
         usual = LocalEngine().usual_workers(self.stream.threads)
@@ -169,7 +169,8 @@ class Searching:
             if grid:
                 self._keep(method, grid[0], [r for r in ended if r.strategy == method])
 
-    def _run(self, method: str, tried: dict[str, Any]) -> RunSpec:
+    def run_of(self, method: str, tried: dict[str, Any]) -> RunSpec:
+        """Return the run that tries a setting of a method."""
         options = {**self.methods[method], **tried}
         return RunSpec(
             stream=self.stream,

@@ -68,7 +68,9 @@ def test_notes_stand_at_the_end_of_their_section(folder: Path) -> None:
     assert before.rfind("## The paper's claims") > before.rfind("## Summary") > 0
     assert after.lstrip().startswith("## ")
     (folder / "notes.md").write_text("## claim\n\nBecause.\n", "utf-8")
-    with pytest.raises(UserError, match="no section 'claim', expected some of summary, claims"):
+    with pytest.raises(
+        UserError, match="no section 'claim', expected some of summary, aggregates, claims"
+    ):
         document(read_folder(folder), place)
     (folder / "notes.md").write_text("What we found.\n\n## claims\n", "utf-8")
     with pytest.raises(UserError, match="begins with 'What', expected ## and a section's name"):

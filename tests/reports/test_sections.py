@@ -73,7 +73,7 @@ def test_aggregates_by_hand() -> None:
     assert hard[3] == "0.000"
     [figure] = figures(section)
     assert row(figure.data, "pmn") == ["1.00", "1.00", "1.00", "1.00", "0.00"]
-    assert figure.panels[0].body.count('class="line"') == 4
+    assert figure.panels[0].body.count('class="line ') == 4
     alone = aggregates(Gathered(HERE, [r for r in plain() if r.strategy == "pmn"]))
     [missing] = alone.blocks
     assert isinstance(missing, Missing) and "run executor and joint training" in missing.text

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from click.testing import Result as Done
 from made_results import changed, learned
+from rich.console import Console
 
 from pmn_cl.cli.main import main
 from pmn_cl.config.spec import RunSpec, StrategySpec
@@ -31,7 +32,8 @@ from pmn_cl.runs.learned import runnable
 from pmn_cl.runs.plan import plan_runs
 from pmn_cl.runs.record import result_of
 from pmn_cl.runs.verify import find_result
-from pmn_cl.studies.tuning import trial_runs
+from pmn_cl.studies.request import TuningRequest
+from pmn_cl.studies.tuning import Searching, grid_of
 
 STREAM = """
 name: tiny
@@ -261,8 +263,14 @@ def recorded(run: RunSpec) -> Result:
 def all_runs(tmp_path: Path) -> list[RunSpec]:
     (tmp_path / "stream.yaml").write_text(STREAM, "utf-8")
     specs = [load_spec(path) for path in [tmp_path / "stream.yaml", *shipped_streams().values()]]
-    trials = [run for spec in specs for some in trial_runs(spec).values() for run in some]
-    return [run for spec in specs for run in plan_runs(spec)] + trials
+    return [run for spec in specs for run in plan_runs(spec)] + all_trials(tmp_path)
+
+
+def all_trials(tmp_path: Path) -> list[RunSpec]:
+    spec = load_spec(shipped_streams()["claims.yaml"], tuned=False)
+    search = Searching(spec, TuningRequest(stream="claims.yaml", out=tmp_path), Console())
+    runs = [search.run_of(m, tried) for m in search.methods for tried in grid_of(m)]
+    return [run.model_copy(update={"reuse": None}) for run in runs]  # a place, which no record has
 
 
 def test_the_record_of_every_run_leads_back_to_it(tmp_path: Path) -> None:
