@@ -65,11 +65,14 @@ def collate(items: Sequence[tuple[Any, Any, int]]) -> tuple[Any, Any, torch.Tens
 
 def make_benchmark(stream: Stream, *, in_memory: bool | None = None) -> CLScenario[Any]:
     """Return a benchmark with one Avalanche stream per split; scenes are read once for all."""
-    streams = []
-    for split in stream.store.splits:
+    streams, scenes_of = [], {}
+    for split in stream.splits:
         present = [(i, e) for i, e in enumerate(stream.tasks) if split in e.splits]
         if present:
-            scenes = Scenes(stream.store, split, in_memory=in_memory)
+            home = present[0][1].splits[split].split  # the probe's scenes are of another split
+            if home not in scenes_of:
+                scenes_of[home] = Scenes(stream.store, home, in_memory=in_memory)
+            scenes = scenes_of[home]
             experiences = [
                 AvalancheExperience(e, stream.world, split, label, scenes) for label, e in present
             ]

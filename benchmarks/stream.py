@@ -6,12 +6,12 @@ benchmark that Avalanche's strategies go through.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pmn_cl.config.names import call_lists, make_world, task_class
-from pmn_cl.config.spec import StreamSpec, TaskSpec
+from pmn_cl.config.spec import PROBE, EvaluateSpec, StreamSpec, TaskSpec
 from pmn_cl.data.curriculum import Curriculum, rows_of_stage
 from pmn_cl.data.samples import Samples
 from pmn_cl.data.store import Store
@@ -61,10 +61,15 @@ class Stream:
         store = world.prepare(cache, progress)
         calls = call_lists(spec).values()
         tasks = tuple(
-            _stream_task(item, called, spec.fraction, seed, world, store)
+            _with_probe(_stream_task(item, called, spec.fraction, seed, world, store), spec)
             for item, called in zip(spec.tasks, calls, strict=True)
         )
         return cls(spec.name, world, store, tasks)
+
+    @property
+    def splits(self) -> list[str]:
+        """Return the splits of the store, and the probe where there is one."""
+        return list(dict.fromkeys([*self.store.splits, *(s for t in self.tasks for s in t.splits)]))
 
     def as_avalanche(self, *, in_memory: bool | None = None) -> CLScenario:
         """Return the stream as an Avalanche benchmark whose experiences give TensorDicts."""
@@ -93,3 +98,22 @@ def _stream_task(
     splits["train"] = splits["train"].fraction(percent, seed)
     stages = tuple((s.until, rows_of_stage(splits["train"], s)) for s in item.curriculum)
     return StreamTask(task, tuple(calls), percent, splits, stages)
+
+
+def _with_probe(task: StreamTask, spec: StreamSpec) -> StreamTask:
+    """Move the samples that are scored inside tasks out of the validation split."""
+    if spec.evaluate_every is None:
+        return task
+    probe, validation = probe_of(task.splits["val"], spec.evaluate_every)
+    return replace(task, splits={**task.splits, "val": validation, PROBE: probe})
+
+
+def probe_of(validation: Samples, every: EvaluateSpec) -> tuple[Samples, Samples]:
+    """Return the probe and what is left: the same for every seed, and kinds in their shares."""
+    count = min(every.probe, len(validation) // 2)
+    if count == 0:
+        raise UserError(
+            f"evaluate_every: the task {validation.task.name!r} has {len(validation)} validation "
+            "samples, too few for a probe of its own; leave evaluate_every out"
+        )
+    return validation.apart(count)

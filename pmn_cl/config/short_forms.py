@@ -1,7 +1,7 @@
 """The short forms of a stream.yaml, written out: here and nowhere else.
 
-``world: digits``, ``- obj`` and ``- pmn`` stand for mappings with one key; what a world or a
-strategy is given beside the keys of every world or strategy are its own options.
+``world: digits``, ``- obj``, ``- pmn`` and ``evaluate_every: 100`` stand for mappings with one key;
+what a world or a strategy is given beside the keys of every world or strategy are its own options.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ def written_out(data: dict[str, Any]) -> dict[str, Any]:
         found["world"] = _with_options(_mapping(found["world"], "name"), [*WorldSpec.model_fields])
     if isinstance(found.get("tasks"), list):
         found["tasks"] = [_mapping(item, "task") for item in found["tasks"]]
+    if isinstance(found.get("evaluate_every"), int):
+        found["evaluate_every"] = {"steps": found["evaluate_every"]}
     if isinstance(found.get("strategies"), list):
         known = [*StrategySpec.model_fields]
         found["strategies"] = [
@@ -53,7 +55,7 @@ def as_written(loc: Loc, data: dict[str, Any]) -> Loc:
     """Return where something stands in the file, given where it is when written out."""
     place: Any = data
     for depth, part in enumerate(loc):
-        if isinstance(place, str):  # a short form, which has no parts
+        if isinstance(place, (str, int)):  # a short form, which has no parts
             return loc[:depth]
         try:
             place = place[part]

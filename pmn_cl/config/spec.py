@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, m
 
 Split = Literal["val", "test", "novel"]
 SPLITS: tuple[Split, ...] = ("test", "novel")  # that results are about, usually
+PROBE = "probe"  # the split of a stream that is evaluated inside its tasks, too
 
 Study = Literal["run", "ablate", "sweep", "tune"]
 # How settings are searched: on another world than the one that is judged, after the whole stream;
@@ -92,6 +93,26 @@ class TaskSpec(_Spec):
         return stages
 
 
+class EvaluateSpec(_Spec):
+    """How often all tasks seen so far are scored while a task is learned, and on how many samples.
+
+    Also after 1, 4, 16, … steps, since most is lost in the first ones.
+    """
+
+    steps: int = Field(250, ge=1)
+    """Of training between two evaluations."""
+    seconds: float | None = Field(None, gt=0)
+    """Of learning between two evaluations, instead of steps: the machine says where they fall."""
+    probe: int = Field(256, ge=1)
+    """Samples of each task, out of its validation samples, which lose them: half at most."""
+
+    @model_validator(mode="after")
+    def _by_one_of_them(self) -> EvaluateSpec:
+        if self.seconds is not None and "steps" in self.model_fields_set:
+            raise ValueError("evaluate by `steps` or by `seconds`: leave one of them out")
+        return self
+
+
 class TunedSpec(_Spec):
     """How the options of a strategy were found, where a search has found them."""
 
@@ -142,6 +163,8 @@ class StreamSpec(_Spec):
     """Percent of the usual training, for all tasks."""
     threads: int = Field(1, ge=1, le=1024)
     """Of torch in each run; another number gives other last digits."""
+    evaluate_every: EvaluateSpec | None = None
+    """How often runs are evaluated inside a task, too; null: between tasks alone."""
     primary: list[str] = Field(default_factory=list)
     """Claims that were named before any run: p-values are corrected over these alone."""
 

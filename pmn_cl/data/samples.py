@@ -65,6 +65,13 @@ class Samples:
         added = {name: column[chosen] for name, column in self.added.items()}
         return replace(self, rows=self.rows[own], added=added)
 
+    def apart(self, count: int) -> tuple[Samples, Samples]:
+        """Return so many of these samples, and the others: the same always."""
+        kinds = self.columns["kind"] if "kind" in self.columns else np.zeros(len(self), np.int64)
+        chosen = choose(kinds, count, seed=0)
+        rest = np.setdiff1d(np.arange(len(self)), chosen)
+        return replace(self, rows=self.rows[chosen]), replace(self, rows=self.rows[rest])
+
     def adding(self, columns: Mapping[str, NDArray[Any]]) -> Samples:
         """Return these samples with others behind them."""
         missing = [name for name in self.columns if name not in columns]
@@ -124,11 +131,15 @@ def choose_fraction(kinds: NDArray[Any], percent: float, seed: int) -> Rows:
     """
     if not 0 < percent <= 100:
         raise UserError(f"a fraction of {percent}%, expected more than 0 and at most 100")
+    return choose(kinds, max(1, round(len(kinds) * percent / 100)), seed)
+
+
+def choose(kinds: NDArray[Any], count: int, seed: int) -> Rows:
+    """Choose so many samples, as ``choose_fraction`` does."""
     rng = np.random.default_rng([seed, 0x5A3])
     standing = np.empty(len(kinds))
     for kind in np.unique(kinds):
         of_kind = np.flatnonzero(kinds == kind)
         standing[rng.permutation(of_kind)] = (np.arange(len(of_kind)) + 0.5) / len(of_kind)
     tie_break = rng.permutation(len(kinds))
-    count = max(1, round(len(kinds) * percent / 100))
     return np.sort(np.lexsort((tie_break, standing))[:count])

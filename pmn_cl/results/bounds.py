@@ -63,6 +63,11 @@ def has_top(result: Result, top: Tops) -> bool:
     return top.get(_seed(result), {}).keys() >= {*result.tasks}
 
 
+def top_of(result: Result, top: Tops) -> list[float]:
+    """Return what counts as 1 on each of its tasks, where `has_top`."""
+    return [top[_seed(result)][task] for task in result.tasks]
+
+
 def normalised_scores(result: Result, split: str, top: Tops) -> list[float] | None:
     """Return (score - floor) / (top - floor) of each task after the whole stream; None with a gap.
 
@@ -70,7 +75,7 @@ def normalised_scores(result: Result, split: str, top: Tops) -> list[float] | No
     """
     if not has_top(result, top) or not result.scores.get(split):
         return None
-    ones = [top[_seed(result)][task] for task in result.tasks]
+    ones = top_of(result, top)
     shares = scores.normalised_per_task(result.matrix(split), result.constant[split], ones)
     known = [share for share in shares if share is not None]
     return known if len(known) == len(shares) else None

@@ -92,6 +92,21 @@ class Epoch(_Record):
     """By callee: how much it counted, on average over questions."""
 
 
+class Inside(_Record):
+    """What the probe of all tasks seen so far came to while a task was learned, evaluation by
+    evaluation. That after a phase is no part of it: `scores` has it as the split `probe`.
+    """
+
+    phase: list[int] = Field(default_factory=list)
+    """In which phase, from 0: an experience, or all of them where they are learned at once."""
+    step: list[int] = Field(default_factory=list)
+    """After how many steps of the phase."""
+    cpu_seconds: list[float] = Field(default_factory=list)
+    """That learning had taken by then in the phase."""
+    scores: list[Row] = Field(default_factory=list)
+    """The primary metric of each task of the stream; null: not scored."""
+
+
 class Floor(_Record):
     """What the question families of a task come to where nothing was learned."""
 
@@ -142,6 +157,8 @@ class Result(_Record):
     """By task: the validation score of the epoch that was chosen."""
     curves: dict[str, list[Epoch]] = Field(default_factory=dict)
     """By task: how it was learned, here or by the run that it was taken from."""
+    inside: Inside = Field(default_factory=Inside)
+    """What became of all tasks while one was learned, where the stream asks for it."""
     parameters: dict[Literal["total", "trainable"], list[int]]
     """How many there are after each experience."""
     costs: list[Cost]

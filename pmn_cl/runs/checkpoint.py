@@ -102,7 +102,17 @@ class Keeper:
     def __init__(self, checkpoints: Checkpoints, stop: Callable[[], bool]) -> None:
         self._checkpoints, self._stop = checkpoints, stop
         self.done = 0  # phases
+        self.steps = 0  # of training in the phase that is under way
         self.clock = Clock()
+
+    def begin_phase(self) -> None:
+        """Count steps and costs anew."""
+        self.steps, self.clock = 0, Clock()
+
+    def go_on_from(self, kept: Checkpoint) -> None:
+        """Count on from where a run was cut off."""
+        self.done, self.clock = kept.done, Clock(kept.spent)
+        self.steps = int(kept.spent.get("steps", 0))
 
     def after_step(self, strategy: Strategy) -> None:
         """Keep the state if it is time; leave if it is time to."""
@@ -121,4 +131,5 @@ class Keeper:
         """Keep the state now."""
         state = strategy.state()
         if state is not None:
-            self._checkpoints.write(Checkpoint(state, self.done, self.clock.spent()))
+            spent = {**self.clock.spent(), "steps": self.steps}
+            self._checkpoints.write(Checkpoint(state, self.done, spent))

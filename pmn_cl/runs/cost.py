@@ -5,6 +5,8 @@ from __future__ import annotations
 import resource
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _STATUS, _FORGET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -19,6 +21,7 @@ class Clock:
         self._cpu = time.process_time() - before["cpu"]
         self._learned, self._learn_cpu = self._began, 0.0
         self._peak = self._peak_before = int(before.get("peak", 0))
+        self._aside = (before.get("aside", 0.0), before.get("aside_cpu", 0.0))
         forget_peak()
 
     def spent(self) -> dict[str, float]:
@@ -26,18 +29,34 @@ class Clock:
         now, cpu = time.monotonic(), time.process_time()
         peak = max(self._peak_before, peak_bytes())
         seconds = {"seconds": round(now - self._began, 3), "cpu": round(cpu - self._cpu, 3)}
-        return {**seconds, "peak": peak}
+        aside = dict(zip(("aside", "aside_cpu"), self._aside, strict=True))
+        return {**seconds, **aside, "peak": peak}
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Count what is done here as evaluation, though learning goes on."""
+        began, cpu = time.monotonic(), time.process_time()
+        try:
+            yield
+        finally:
+            seconds, cpu_seconds = time.monotonic() - began, time.process_time() - cpu
+            self._aside = (self._aside[0] + seconds, self._aside[1] + cpu_seconds)
+
+    def learning_cpu(self) -> float:
+        """Return the seconds that learning has taken on the CPU by now."""
+        return round(time.process_time() - self._cpu - self._aside[1], 3)
 
     def learned(self) -> None:
         """Mark where learning ends and evaluation begins."""
         self._learned = time.monotonic()
-        self._learn_cpu = time.process_time() - self._cpu
+        self._learn_cpu = self.learning_cpu()
         self._peak = max(self._peak_before, peak_bytes())
         forget_peak()
 
     def learning(self) -> tuple[float, float, int]:
         """Return what learning took: seconds, those on the CPU, and bytes."""
-        return round(self._learned - self._began, 3), round(self._learn_cpu, 3), self._peak
+        seconds = self._learned - self._began - self._aside[0]
+        return round(seconds, 3), round(self._learn_cpu, 3), self._peak
 
     def count_instead(self, seconds: float, cpu: float, peak: int) -> None:
         """Let learning have taken this: what was learned elsewhere took nothing here."""
@@ -49,7 +68,7 @@ class Clock:
         seconds, _, peak = self.learning()
         return {
             "learn_seconds": seconds,
-            "evaluate_seconds": round(time.monotonic() - self._learned, 3),
+            "evaluate_seconds": round(time.monotonic() - self._learned + self._aside[0], 3),
             "cpu_seconds": round(time.process_time() - self._cpu, 3),
             "learn_peak_bytes": peak,
             "evaluate_peak_bytes": peak_bytes(),

@@ -11,14 +11,14 @@ from typing import Any
 
 from benchmarks.stream import Stream
 from pmn_cl.config.names import options_of, strategy_class
-from pmn_cl.config.spec import RunSpec
+from pmn_cl.config.spec import PROBE, RunSpec
 from pmn_cl.errors import UserError
 from pmn_cl.files import storing
 from pmn_cl.provenance import code_revision, versions
 from pmn_cl.results.folder import LEARNED
 from pmn_cl.results.result import Result
 from pmn_cl.runs.checkpoint import Checkpoint, Checkpoints, Keeper
-from pmn_cl.runs.cost import Clock
+from pmn_cl.runs.continual import ContinualEvaluation
 from pmn_cl.runs.floors import constant_scores, family_floors
 from pmn_cl.runs.journal import Journal
 from pmn_cl.runs.record import curve_point, result_of, write_epoch
@@ -88,7 +88,16 @@ def carry_out(
             on_progress(progress)
 
     strategy = make_strategy(run, training, device=device, on_progress=report)
-    strategy.on_step = lambda: keeper.after_step(strategy)
+    inside = ContinualEvaluation(
+        run.stream.evaluate_every, strategy, experiences.get(PROBE, []), journal, keeper
+    )
+
+    def after_step() -> None:
+        keeper.steps += 1
+        inside.after_step()
+        keeper.after_step(strategy)
+
+    strategy.on_step = after_step
     sharing = Sharing(strategy, keeper, journal, on_progress)
     if run.reuse is not None:
         strategy.reuse(Path(run.reuse), sharing.wait)
@@ -97,11 +106,12 @@ def carry_out(
     _check_same(run, journal, stream.store.digest, kept)
     if kept is not None:
         strategy.restore(kept.state, [e for learned, _ in phases[: kept.done] for e in learned])
-        keeper.done, keeper.clock = kept.done, Clock(kept.spent)
+        keeper.go_on_from(kept)
     journal.write("started", device=device, **_facts(run, strategy, experiences))
     for learned, validation_of in phases[keeper.done :]:
         keeper.between()
         sharing.begin(learned[0].task.name)
+        inside.begin([e.task.name for done, _ in phases[: keeper.done + 1] for e in done])
         strategy.learn_all(learned, validation_of)
         keeper.clock.learned()
         sharing.settle()
@@ -116,12 +126,11 @@ def carry_out(
                 if experience.task.name in seen
                 if (found := _score(strategy, experience, keeper))
             }
-            for split in run.splits
-            if split in experiences
+            for split in _scored_splits(run, experiences)
         }
         _check_whole(stream.store.path, size)
         _write_experience(journal, strategy, learned, scores, keeper)
-        keeper.clock = Clock()
+        keeper.begin_phase()
         keeper.keep(strategy)
     with storing(folder / LEARNED):
         strategy.save(folder / LEARNED)
@@ -209,10 +218,15 @@ def _write_experience(
     )
 
 
+def _scored_splits(run: RunSpec, experiences: dict[str, Any]) -> list[str]:
+    """Return what a run is scored on after a phase: its splits, and the probe if there is one."""
+    return [split for split in (*run.splits, PROBE) if split in experiences]
+
+
 def _facts(run: RunSpec, strategy: Strategy, experiences: dict[str, Any]) -> dict[str, Any]:
     """Return what is known of a run before it learns."""
     training = experiences["train"]
-    scored = [split for split in run.splits if split in experiences]
+    scored = _scored_splits(run, experiences)
     return {
         "key": run.key,
         "options": strategy.options.model_dump(mode="json"),

@@ -10,6 +10,7 @@ from typing import Any
 
 from pmn_cl.config.spec import RunSpec
 from pmn_cl.results.result import Epoch, Result, Row
+from pmn_cl.runs.continual import INSIDE
 from pmn_cl.runs.journal import Event, Journal
 from pmn_cl.strategy.base import TrainingProgress
 
@@ -72,6 +73,7 @@ def result_of(run: RunSpec, events: Sequence[Event]) -> Result:
             "samples": facts.get("samples", {}),
             "validation": done[-1]["validation"] if done else {},
             "curves": {task: curve_of(task, events) for task in tasks},
+            "inside": _inside(events, tasks),
             "parameters": {
                 what: [event["parameters"][what] for event in done]
                 for what in ("total", "trainable")
@@ -87,6 +89,16 @@ def result_of(run: RunSpec, events: Sequence[Event]) -> Result:
             "error": last.get("error"),
         }
     )
+
+
+def _inside(events: Sequence[Event], tasks: Sequence[str]) -> dict[str, Any]:
+    """Return what the probe came to inside tasks, in the order of training."""
+    found = sorted(
+        (event for event in events if event["event"] == INSIDE),
+        key=lambda event: (event["phase"], event["step"]),
+    )
+    columns = {name: [event[name] for event in found] for name in ("phase", "step", "cpu_seconds")}
+    return {**columns, "scores": [[e["scores"].get(task) for task in tasks] for e in found]}
 
 
 def _moment(seconds: float) -> str:

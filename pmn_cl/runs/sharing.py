@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pmn_cl.runs.checkpoint import Keeper
+from pmn_cl.runs.continual import moments_of, write_moment
 from pmn_cl.runs.cost import Clock
 from pmn_cl.runs.journal import Journal
 from pmn_cl.runs.record import curve_of, write_epoch
@@ -51,6 +52,10 @@ class Sharing:
             return
         for point in cost.curve:
             write_epoch(self._journal, self._task, point)
+        for moment in cost.inside:  # of the others, which are frozen, nothing was scored here
+            place = {"phase": self._keeper.done, "step": moment["step"]}
+            own = {self._task: moment["score"]}
+            write_moment(self._journal, place, moment["cpu_seconds"], own)
         clock = self._keeper.clock
         clock.count_instead(cost.learn_seconds, cost.cpu_seconds, cost.learn_peak_bytes)
         scores = [point["score"] for point in cost.curve]
@@ -65,6 +70,7 @@ class Sharing:
             samples_seen=self._strategy.samples_seen - self._before,
             trainable=self._strategy.parameter_count().trainable,
             curve=curve_of(self._task, self._journal.events),
+            inside=moments_of(self._keeper.done, self._task, self._journal.events),
         )
 
     def _show(self, note: str, score: float | None) -> None:

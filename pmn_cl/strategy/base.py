@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
@@ -98,6 +98,7 @@ class LearningCost:
     samples_seen: int  # of this task alone
     trainable: int  # parameters that it could change
     curve: list[dict[str, Any]]  # what each validation showed, as a result has it
+    inside: list[dict[str, Any]] = field(default_factory=list)  # its score on the probe meanwhile
 
 
 class Strategy(ABC):

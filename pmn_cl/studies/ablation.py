@@ -156,7 +156,9 @@ def ablate_command(
     """Learn each module with less and with more to call; return the exit code."""
     spec = read_stream(request.stream)
     folder = study_folder(spec, request.out, "-ablate")
-    runs = ablation_runs(spec, only=request.only, seeds=request.seeds, reuse=shared_modules(folder))
+    runs = ablation_runs(
+        spec, only=request.only, seeds=request.seeds, reuse=shared_modules(folder, spec)
+    )
     plan = plan_study(spec, runs, folder, request)
     if request.dry_run:
         print_plan(plan, console, fractions=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.stream import Stream
-from pmn_cl.config.spec import BenchmarkSpec, RunSpec
+from pmn_cl.config.spec import BenchmarkSpec, RunSpec, StreamSpec
 from pmn_cl.config.stream import find_stream, load_spec
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.mlflow_mirror.mirror import LiveMirror, Mirrored, check_uri
@@ -68,9 +68,13 @@ def study_folder(spec: BenchmarkSpec, out: Path | None, suffix: str = "") -> Pat
     return out or Path("runs") / f"{spec.name}{suffix}"
 
 
-def shared_modules(folder: Path) -> Path:
-    """Return where the runs of a study share the modules that they learn."""
-    return (folder / _MODULES).resolve()
+def shared_modules(folder: Path, stream: StreamSpec) -> Path:
+    """Return where the runs of a study share the modules that they learn.
+
+    A probe is taken out of the samples on which the best epoch is chosen.
+    """
+    every = stream.evaluate_every
+    return (folder / (f"{_MODULES}-probe{every.probe}" if every else _MODULES)).resolve()
 
 
 def check_places(folder: Path, request: StudyRequest) -> None:

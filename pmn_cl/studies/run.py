@@ -33,7 +33,7 @@ def plan_comparison(request: RunRequest) -> StudyPlan:
     """Return the runs of a stream that are asked for; refuse what cannot be run."""
     spec = read_stream(request.stream)
     folder = study_folder(spec, request.out)
-    runs = chosen_runs(spec, request.strategies, request.seeds, shared_modules(folder))
+    runs = chosen_runs(spec, request.strategies, request.seeds, shared_modules(folder, spec))
     return plan_study(spec, runs, folder, request)
 
 

@@ -139,7 +139,7 @@ def sweep_command(
         strategies=request.strategies or ("pmn", BASE),
         seeds=request.seeds,
         samples=samples.get(request.task, 0),
-        reuse=shared_modules(folder),
+        reuse=shared_modules(folder, spec),
     )
     plan = plan_study(spec, runs, folder, request)
     if request.dry_run:

@@ -178,7 +178,7 @@ class Searching:
             seed=DEVELOPMENT_SEED,
             study="tune",
             splits=["val"],
-            reuse=str(shared_modules(self.folder)),
+            reuse=str(shared_modules(self.folder, self.stream)),
         )
 
     def _keep(self, method: str, names: Iterable[str], results: Sequence[Result]) -> None:

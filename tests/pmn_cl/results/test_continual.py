@@ -1,0 +1,113 @@
+"""Measures inside tasks, on moments that can be followed by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_results import result
+
+from pmn_cl.results.bounds import tops
+from pmn_cl.results.continual import (
+    MEASURES,
+    Gap,
+    Moment,
+    average_anytime,
+    measures_of,
+    minimum_accuracy,
+    moments_of,
+    stability_gap,
+    stability_gaps,
+    windowed_forgetting,
+    windowed_plasticity,
+    worst_case_accuracy,
+)
+
+# a is learned in phase 0, b in phase 1, c in phase 2; c's phase touches b but not a.
+PATH = [
+    Moment(0, 1, [0.1, None, None]),
+    Moment(0, 4, [0.8, None, None]),
+    Moment(0, 10, [0.9, None, None]),
+    Moment(1, 1, [0.3, 0.0, None]),
+    Moment(1, 4, [0.5, 0.6, None]),
+    Moment(1, 10, [0.895, 0.7, None]),
+    Moment(2, 5, [0.895, 0.2, 0.4]),
+    Moment(2, 10, [0.895, 0.6, 0.8]),
+]
+
+
+def test_minimum_and_worst_case_by_hand() -> None:
+    assert minimum_accuracy(PATH) == pytest.approx((0.3 + 0.2) / 2)
+    assert worst_case_accuracy(PATH) == pytest.approx(0.8 / 3 + (2 / 3) * 0.25)
+
+
+def test_gaps_by_hand() -> None:
+    assert stability_gaps(PATH) == [
+        # From 0.9 to 0.3 at step 1, back within 0.01 of 0.9 at step 10.
+        Gap(0, 1, pytest.approx(0.6), 9),
+        Gap(0, 2, 0.0, 0),
+        # From 0.7 to 0.2, at best 0.6 again.
+        Gap(1, 2, pytest.approx(0.5), None),
+    ]
+    assert stability_gap(PATH) == pytest.approx((0.6 + 0.5) / 2)
+
+
+def test_windows_by_hand() -> None:
+    assert windowed_forgetting(PATH, window=2) == pytest.approx((0.6 + 0.5) / 2)
+    # Rises of neighbours: a 0.1 to 0.8; b 0.0 to 0.6; c 0.4 to 0.8.
+    assert windowed_plasticity(PATH, window=2) == pytest.approx((0.7 + 0.6 + 0.4) / 3)
+    assert windowed_plasticity(PATH, window=3) == pytest.approx((0.8 + 0.7 + 0.4) / 3)
+
+
+def test_anytime_by_hand() -> None:
+    first = (1 * 0.1 + 3 * 0.8 + 6 * 0.9) / 10
+    second = (1 * 0.15 + 3 * 0.55 + 6 * (0.895 + 0.7) / 2) / 10
+    third = (5 * (0.895 + 0.2 + 0.4) / 3 + 5 * (0.895 + 0.6 + 0.8) / 3) / 10
+    assert average_anytime(PATH) == pytest.approx((first + second + third) / 3)
+
+
+def test_a_task_that_was_never_scored_leaves_a_gap() -> None:
+    unseen = [m._replace(scores=[None, *m.scores[1:]]) if m.phase else m for m in PATH]
+    assert minimum_accuracy(unseen) is None and worst_case_accuracy(unseen) is None
+    assert stability_gap(unseen) is None
+    assert all(measure([]) is None for measure in MEASURES.values())
+
+
+flat = st.lists(st.floats(0, 1), min_size=2, max_size=4)
+
+
+@given(flat, st.integers(1, 5))
+def test_where_nothing_moves_nothing_is_lost(levels: list[float], evaluations: int) -> None:
+    """Each task is at its level from the first step of its phase on, as frozen modules would be."""
+    count = len(levels)
+    moments = [
+        Moment(phase, step, [levels[j] if j <= phase else None for j in range(count)])
+        for phase in range(count)
+        for step in range(1, evaluations + 1)
+    ]
+    assert stability_gap(moments) == 0
+    assert minimum_accuracy(moments) == pytest.approx(sum(levels[:-1]) / (count - 1))
+    assert worst_case_accuracy(moments) == pytest.approx(sum(levels) / count)
+    if evaluations > 1:
+        assert windowed_forgetting(moments) == 0 == windowed_plasticity(moments)
+
+
+def test_scores_of_a_result_are_put_between_floor_and_ceiling() -> None:
+    inside = {
+        **{"phase": [0, 1], "step": [1, 2], "cpu_seconds": [0.1, 0.3]},
+        "scores": [[0.2, None], [0.4, 0.1]],
+    }
+    probe = {"probe": [[1.0, None], [0.6, 0.6]]}
+    constant = {"probe": [0.2, 0.1]}
+    ours = result("pmn", 0, [], scores=probe, constant=constant, inside=inside)
+    joint = result("hard_sharing_joint", 0, [], scores={"probe": [[1.0, 0.6]]}, constant=constant)
+    top = tops([ours, joint], "probe")
+    assert moments_of(ours, top) == [
+        Moment(0, 1, [0.0, None]),
+        Moment(0, 1, [1.0, None]),
+        Moment(1, 2, [pytest.approx(0.25), 0.0]),
+        Moment(1, 2, [pytest.approx(0.5), 1.0]),
+    ]
+    assert measures_of(ours, top)["min-ACC"] == pytest.approx(0.25)
+    assert set(measures_of(joint, top).values()) == {None}
+    assert moments_of(ours, tops([ours], "probe")) is None
