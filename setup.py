@@ -42,7 +42,7 @@ setup(
         "ruamel.yaml>=0.18",
         "safetensors>=0.4",
         "scikit-learn>=1.4",
-        "scipy>=1.11",
+        "scipy>=1.15",
         "tensordict>=0.7",
         "threadpoolctl>=3.1",
         "torch>=2.6",

@@ -119,8 +119,10 @@ class Axis:
     @property
     def names(self) -> list[str]:
         """Return the ticks as text, with no more digits than it takes to distinguish them."""
-        if self.log or max(map(abs, self.ticks), default=0) >= 1e5:
-            return [short(tick) for tick in self.ticks]
+        large = self.log or max(map(abs, self.ticks), default=0) >= 1e5
+        names = [short(tick) for tick in self.ticks] if large else []
+        if names and len({*names}) == len(names):
+            return names
         digits = next((d for d in range(9) if self._exact(d)), 9)
         return [f"{tick:.{digits}f}" for tick in self.ticks]
 

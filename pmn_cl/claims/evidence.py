@@ -17,6 +17,8 @@ from pmn_cl.results.paper import FRACTIONS
 from pmn_cl.results.result import FLOOR, Result, finals
 
 NO_GRADES = "no judgement files"
+# Labels of runs that are told what a question asks of a relation, and of those that are not.
+WITH, WITHOUT = "[b, r]", "no [b, r]"
 
 
 Values: TypeAlias = Mapping[int, float]  # by seed, or by judge
@@ -75,9 +77,19 @@ class Evidence:
                     "cannot be averaged; give each setting a variant, or a folder of its own"
                 )
 
-    def streams(self, strategy: str, variant: str = "") -> dict[int, Result]:
-        """Return the results of a strategy on the whole stream by seed."""
-        return self._runs.get(("run", strategy, variant, 100), {})
+    def streams(self, strategy: str, told: bool | None = None) -> dict[int, Result]:
+        """Return the results of a strategy on the whole stream by seed.
+
+        ``told``: whether it was told [b, r] of cnt's questions, which its options say; of several
+        such, those without a label. None: those without a label, whatever they were told.
+        """
+        if told is None:
+            return self._runs.get(("run", strategy, "", 100), {})
+        for label in ("", WITH, WITHOUT):
+            found = self._runs.get(("run", strategy, label, 100), {})
+            if found and all(is_told(result) == told for result in found.values()):
+                return found
+        return {}
 
     def rung(self, rung: str) -> dict[int, Result]:
         """Return the results of a rung of the ablations by seed, whichever strategy learned it."""
@@ -86,6 +98,12 @@ class Evidence:
     def swept(self, strategy: str, fraction: float) -> dict[int, Result]:
         """Return the results of the low-data sweep at a fraction by seed."""
         return self._runs.get(("sweep", strategy, "", fraction), {})
+
+
+def is_told(result: Result) -> bool | None:
+    """Whether a run was told [b, r] of cnt's questions; None: it was told other things, too."""
+    tasks = result.options.get("supervise") or []
+    return None if {*tasks} - {"cnt"} else bool(tasks)
 
 
 _Setting: TypeAlias = tuple[str, str, str, float]
@@ -124,7 +142,15 @@ def module(rung: str, metric: str | None = None) -> Measure:
 
 
 def _floor(evidence: Evidence, split: str, task: str, metric: str | None = None) -> float | None:
-    """Return what the constant answer scores, where it was run, too."""
+    """Return what the constant answer scores: by a further metric only where it was run, too."""
+    if metric is None:
+        known = {
+            result.seed: score
+            for result in evidence.results
+            for name, score in zip(result.tasks, result.constant.get(split, []), strict=False)
+            if name == task and score is not None
+        }
+        return mean(known.values()) if known else None
     found = finals(evidence.streams(FLOOR).values(), split, task, metric)
     return mean(found.values()) if found else None
 
@@ -134,20 +160,23 @@ def tuned_count(evidence: Evidence, split: str) -> Values:
     return finals(evidence.rung("M_vqa5 fine-tuned").values(), split, "cnt")
 
 
-def final_vqa(strategy: str, variant: str = "") -> Measure:
+def final_vqa(strategy: str, told: bool) -> Measure:
     """Measure a strategy on vqa after the whole stream."""
     return Measure(
-        _label(strategy, variant),
-        lambda evidence, split: finals(evidence.streams(strategy, variant).values(), split, "vqa"),
+        _label(strategy, told),
+        lambda evidence, split: finals(evidence.streams(strategy, told).values(), split, "vqa"),
         floor=lambda evidence, split: _floor(evidence, split, "vqa"),
     )
 
 
-def _label(strategy: str, variant: str) -> str:
-    return f"{strategy} ({variant})" if variant else strategy
+def _label(strategy: str, told: bool) -> str:
+    """Return a strategy as streams label it: PMN is told unless that says not, others only then."""
+    if told == (strategy == "pmn"):
+        return strategy
+    return f"{strategy} ({WITH if told else WITHOUT})"
 
 
-def average(strategy: str, variant: str = "") -> Measure:
+def average(strategy: str, told: bool) -> Measure:
     """Measure a strategy on all tasks after the whole stream.
 
     Tasks have different units: 0 is the constant answer, 1 the ceiling or joint training.
@@ -158,11 +187,11 @@ def average(strategy: str, variant: str = "") -> Measure:
         return _known(
             {
                 seed: normalised_average(run, split, top)
-                for seed, run in evidence.streams(strategy, variant).items()
+                for seed, run in evidence.streams(strategy, told).items()
             }
         )
 
-    return Measure(f"{_label(strategy, variant)} (average)", normalised)
+    return Measure(f"{_label(strategy, told)} (average)", normalised)
 
 
 def gain(fraction: float) -> Measure:

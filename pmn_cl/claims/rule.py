@@ -125,7 +125,9 @@ def every(*checks: Check) -> Check:
         verdict, note = weakest.verdict, f"least: {weakest.shown}"
         failed = [part.shown for part in parts if part.verdict in FAILED]
         if failed:
-            verdict, note = "does not hold", f"not: {'; '.join(failed)}"
+            unlearned = all(p.verdict == "not learned here" for p in parts if p.verdict in FAILED)
+            verdict = "not learned here" if unlearned else "does not hold"
+            note = f"not: {'; '.join(failed)}"
         elif verdict == "not enough data":
             note = weakest.note
         return replace(weakest, verdict=verdict, note=note, parts=parts)
@@ -135,8 +137,8 @@ def every(*checks: Check) -> Check:
 
 def _strength(finding: Finding) -> tuple[int, float]:
     """Order findings: what fails before what is missing before what holds, then by certainty."""
-    order: tuple[Verdict, ...] = (*FAILED, "not enough data", "holds")
-    at = order.index(finding.verdict)
+    order: tuple[Verdict, ...] = ("not enough data", "holds")
+    at = 0 if finding.verdict in FAILED else 1 + order.index(finding.verdict)
     difference = finding.difference.difference if finding.difference else None
     if difference is None or difference.high is None:
         return at, 0.0
@@ -246,7 +248,7 @@ def _for_correction(finding: Finding, named: bool) -> float | None:
         return None
     parts = finding.parts or (finding,)
     pairs = [part.difference for part in parts]
-    if any(pair is None or pair.difference.low is None for pair in pairs):
+    if any(part.verdict == "not enough data" for part in parts):
         return 1.0 if named else None
     known = [pair for pair in pairs if pair is not None]
     if any(pair.difference.mean <= 0 for pair in known):

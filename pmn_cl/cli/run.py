@@ -326,8 +326,7 @@ def verify(
 @click.option(
     "--save",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Keep the trials in this file, and run none that it has (a stream reads it by `tuned:`; "
-    "benchmarks/streams/tuned.json is the committed one).",
+    help="Keep the trials in this file, and run none that it has; a stream reads it by `tuned:`.",
 )
 @click.option(
     "--protocol",

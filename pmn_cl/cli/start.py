@@ -78,13 +78,12 @@ def _print_fairness() -> None:
     """Print what is the same for all strategies, and a table of what is not."""
     from rich.table import Table
 
-    from pmn_cl.results.fairness import SAME
-    from pmn_cl.studies.fairness import fairness
+    from pmn_cl.studies.fairness import fairness, same_for_all
 
     with status("importing the strategies"):
-        rows = fairness()
+        rows, same = fairness(), same_for_all()
     click.secho("the same for all", bold=True)
-    for what, how in SAME.items():
+    for what, how in same.items():
         click.echo(f"  {what:<11}{how}")
     table = Table(box=None, header_style="bold")
     for title in ("strategy", "sees", "further supervision", "trials", "chosen"):

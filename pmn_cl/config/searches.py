@@ -15,17 +15,18 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from pmn_cl.config.spec import Protocol, StreamSpec, TunedSpec
+from pmn_cl.config.spec import BenchmarkSpec, Protocol, StreamSpec, TunedSpec
 from pmn_cl.errors import UserError
 from pmn_cl.files import write_whole
 
 TUNED = Path(__file__).parents[2] / "benchmarks" / "streams" / "tuned.json"
 RATE = "lr_scale"  # the option that every search tries
+DEVELOPMENT_SEED = 100  # of trials
+DEVELOPMENT_WORLD = 1000  # worlds with this seed or a higher one are for development alone
+_LEARNED = 0.01  # a task on which no trial is so far above the floor says nothing
 # A method without a search of its own has the rate of what it builds on.
 BUILDS_ON = {
-    "parameter_matched": "independent",
     "hard_sharing_cumulative": "hard_sharing_joint",
-    "hard_sharing_modules": "hard_sharing",
     "multinet_frozen": "multinet",
     "ewc": "hard_sharing",
     "si": "hard_sharing",
@@ -86,9 +87,9 @@ class Searches(_Record):
         everything = [trial for search in self.methods.values() for trial in search.trials]
         best = {task: max(t.scores[task] for t in everything) for task in floor}
         shares = [
-            (trial.scores[task] - floor[task]) / (best[task] - floor[task])
+            max(0.0, trial.scores[task] - floor[task]) / (best[task] - floor[task])
             for task in floor
-            if best[task] > floor[task]  # on others nobody learned anything
+            if best[task] > floor[task] + _LEARNED
         ]
         return fsum(shares) / len(shares) if shares else 0.0
 
@@ -121,8 +122,20 @@ class Searches(_Record):
         search = Search(given=given, trials=[*known, *trials])
         return self.model_copy(update={"methods": {**self.methods, method: search}})
 
-    def check_stream(self, stream: StreamSpec, path: Path) -> None:
-        """Refuse a stream that the search says nothing about."""
+    def check_stream(self, stream: BenchmarkSpec, path: Path) -> None:
+        """Refuse a stream that the search says nothing about, or was made on."""
+        counts = {method: len(search.trials) for method, search in self.methods.items()}
+        if len({*counts.values()}) > 1:
+            said = ", ".join(f"{method} {count}" for method, count in counts.items())
+            raise UserError(
+                f"{path}: methods have unequal numbers of trials ({said}): search again with "
+                "`pmn-bench tune`, which goes on where it was"
+            )
+        if self.terms.seed in stream.seeds:
+            raise UserError(
+                f"{path}: was searched with seed {self.terms.seed}, which is for trials alone: "
+                f"take it out of the seeds of the stream {stream.name!r}"
+            )
         ours, theirs = self.terms.stream, stream
         if ours.budget != theirs.budget:
             raise UserError(
@@ -137,10 +150,11 @@ class Searches(_Record):
                 f"{ours.world.name!r}, and the stream {theirs.name!r} has others: search again "
                 "with `pmn-bench tune`, or leave `tuned` out"
             )
-        if self.terms.protocol == "another-world" and ours.world == theirs.world:
+        seed = theirs.world.options.get("seed", 0)
+        if self.terms.protocol == "another-world" and seed >= DEVELOPMENT_WORLD:
             raise UserError(
-                f"{path}: was searched on the very world of the stream {theirs.name!r}, which is "
-                "for trials alone: give the stream another `seed` of its world"
+                f"{path}: the world of the stream {theirs.name!r} has the seed {seed}, and worlds "
+                f"from {DEVELOPMENT_WORLD} on are for trials alone: give it one below"
             )
 
 

@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
+from pmn_cl.errors import UserError
+
 Split = Literal["val", "test", "novel"]
 SPLITS: tuple[Split, ...] = ("test", "novel")  # that results are about, usually
 PROBE = "probe"  # the split of a stream that is evaluated inside its tasks, too
@@ -189,6 +191,16 @@ class BenchmarkSpec(StreamSpec):
     def plain(self, name: str) -> StrategySpec | None:
         """Return what is said of a strategy that is no variant, if anything is."""
         return next((s for s in self.strategies if s.name == name and not s.variant), None)
+
+    def of_study(self, name: str) -> StrategySpec:
+        """Return a strategy as a study of the stream has it: with its usual options if unnamed."""
+        found = self.plain(name)
+        if found is None and self.tuned is not None:
+            raise UserError(
+                f"the stream {self.name!r} gives others what was searched (`tuned:`), but does not "
+                f"name {name!r}: add it to `strategies`, so that it gets that, too"
+            )
+        return found or StrategySpec(name=name)
 
 
 # Names, what is claimed of results, and how options were found: they decide no result.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pmn_cl.config.spec import TunedSpec
 
 SAME = {
@@ -17,10 +19,21 @@ SAME = {
     "are; plurals have their singulars' vectors; the question alone may answer",
     "curriculum": "the stream's, by task; none where all tasks are learned at once, which it harms",
     "selection": "the best epoch on the validation samples of the task; at once: of all tasks",
-    "search": "eight trials for each method, validation only, by the protocol in the table; "
-    "without a search of its own a method has what was chosen for what it builds on",
     "start": "batch sizes, epochs and rates as chosen for PMN's modules at the full budget",
 }
+
+
+def said_of_searches(tuned: Iterable[TunedSpec | None]) -> str:
+    """Say in a sentence whether settings were searched, and how often for each method."""
+    found = [one for one in tuned if one is not None]
+    if not found:
+        return "none: every method has the usual settings, or what its stream says"
+    counts = sorted({one.trials for one in found})
+    return (
+        f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} trials for each method, "
+        "validation only, by the protocol in the table; without a search of its own a method has "
+        "the rate that was chosen for what it builds on"
+    )
 
 
 def said_of_search(tuned: TunedSpec | None) -> tuple[str, str]:

@@ -120,7 +120,9 @@ def ablation_runs(
     for name, rung in RUNGS.items():
         if only and name not in only:
             continue
-        usual = spec.plain(rung.strategy) or spec.plain("pmn") or StrategySpec(name="pmn")
+        # Where base modules are not named, they are as PMN's are; but its search is not theirs.
+        usual = spec.plain(rung.strategy) or (spec.plain("pmn") if spec.tuned is None else None)
+        usual = usual or spec.of_study(rung.strategy)
         options = {**usual.options, **rung.options}
         *below, last = [
             TaskSpec(

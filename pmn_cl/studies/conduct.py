@@ -14,7 +14,8 @@ from pmn_cl.config.stream import find_stream, load_spec
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.mlflow_mirror.mirror import LiveMirror, Mirrored, check_uri
 from pmn_cl.progress import ProgressCallback
-from pmn_cl.results.result import Result, older_runs
+from pmn_cl.results.folder import RESULT
+from pmn_cl.results.result import Result, older_runs, read_result
 from pmn_cl.results.table import said_of_reuse
 from pmn_cl.runs.driver import Driver, check_folder
 from pmn_cl.runs.engines.local import LocalEngine
@@ -94,9 +95,24 @@ def plan_study(
             f"{folder}: has {len(older)} of these runs as records of version 1, under other keys; "
             "give a new --out: both in one folder could not be compared"
         )
+    _check_primary(runs, folder)
     engine = request.engine or LocalEngine()
     at_a_time = request.workers or engine.usual_workers(spec.threads)
     return StudyPlan(spec, runs, folder, min(at_a_time, len(runs)))
+
+
+def _check_primary(runs: Sequence[RunSpec], folder: Path) -> None:
+    """Refuse to name other primary claims once some of their runs are there."""
+    for run in runs:
+        path = folder / run.key / RESULT
+        if run.stream.primary and path.exists():
+            named = read_result(path).run.stream.primary
+            if named != run.stream.primary:
+                raise UserError(
+                    f"{folder}: its runs were made for the primary claims {', '.join(named) or '-'}"
+                    f", and the stream now names {', '.join(run.stream.primary)}: what is named "
+                    "after the runs is not primary; give it back as it was, or a new --out"
+                )
 
 
 def open_world(

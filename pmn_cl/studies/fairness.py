@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pmn_cl import registry
-from pmn_cl.config.searches import TUNED, read_searches
-from pmn_cl.results.fairness import said_of_search
+from pmn_cl.config.searches import TUNED, Searches, read_searches
+from pmn_cl.results.fairness import SAME, said_of_search, said_of_searches
 from pmn_cl.strategy.base import Strategy
 
 _SUPERVISION = {
@@ -28,9 +28,20 @@ class Fairness(NamedTuple):
     chosen: str
 
 
+def same_for_all() -> dict[str, str]:
+    """Return what all methods have in common, and how often each was searched."""
+    searches = _searches()
+    tuned = [searches.tuned(method) for method in searches.methods] if searches else []
+    return {**SAME, "search": said_of_searches(tuned)}
+
+
+def _searches() -> Searches | None:
+    return read_searches() if TUNED.exists() else None
+
+
 def fairness() -> list[Fairness]:
     """Return a line for every strategy that learns."""
-    searches = read_searches() if TUNED.exists() else None
+    searches = _searches()
     found = []
     for name in registry.STRATEGIES:
         kind: type[Strategy] = registry.load(registry.STRATEGIES[name])

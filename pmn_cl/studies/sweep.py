@@ -63,7 +63,7 @@ def sweep_runs(
         stream = spec.stream.model_copy(update={"tasks": tasks, "fraction": fraction})
         for seed in dict.fromkeys(seeds or spec.seeds):
             for name in strategies:
-                said = spec.plain(name) or StrategySpec(name=name)
+                said = spec.of_study(name)
                 options = _enough_steps(name, said.options, task, samples, spec.budget)
                 runs.append(
                     RunSpec(

@@ -16,7 +16,16 @@ from rich.console import Console
 from rich.table import Table
 
 from pmn_cl.config.names import world_class
-from pmn_cl.config.searches import RATE, Searches, Terms, Trial, read_searches, write_searches
+from pmn_cl.config.searches import (
+    DEVELOPMENT_SEED,
+    DEVELOPMENT_WORLD,
+    RATE,
+    Searches,
+    Terms,
+    Trial,
+    read_searches,
+    write_searches,
+)
 from pmn_cl.config.spec import BenchmarkSpec, Protocol, RunSpec, StrategySpec, StreamSpec
 from pmn_cl.config.stream import find_stream, load_spec
 from pmn_cl.errors import UserError
@@ -28,8 +37,6 @@ from pmn_cl.runs.progress import ProgressDisplay
 from pmn_cl.studies.conduct import open_world, shared_modules, study_folder
 from pmn_cl.studies.request import TuningRequest
 
-DEVELOPMENT_SEED = 100  # of trials
-DEVELOPMENT_WORLD = 1000  # worlds with this seed or a higher one are for development alone
 TRIALS = 8
 _LABEL = "trial"
 
@@ -41,7 +48,9 @@ WIDER = (0.2, 8.0)  # tried with all methods as soon as one has chosen the edge 
 PARAMETERS: dict[str, dict[str, tuple[Any, Any]]] = {
     "pmn": {},
     "independent": {},
+    "parameter_matched": {},
     "hard_sharing": {},
+    "hard_sharing_modules": {},
     "hard_sharing_joint": {},
     "hard_sharing_cumulative": {},
     "pnn": {"alpha": (0.1, 0.01)},
@@ -169,9 +178,15 @@ class Searching:
             if grid:
                 self._keep(method, grid[0], [r for r in ended if r.strategy == method])
 
+    def _given(self, method: str) -> dict[str, Any]:
+        """Return what all trials of a method have, also of one that is not asked for now."""
+        if method in self.methods or self.known is None:
+            return self.methods[method]
+        return self.known.methods[method].given
+
     def run_of(self, method: str, tried: dict[str, Any]) -> RunSpec:
         """Return the run that tries a setting of a method."""
-        options = {**self.methods[method], **tried}
+        options = {**self._given(method), **tried}
         return RunSpec(
             stream=self.stream,
             strategy=StrategySpec(name=method, variant=_LABEL, options=options),
@@ -205,7 +220,7 @@ class Searching:
             for result in results
         ]
         if trials:
-            self.known = self.known.with_trials(method, self.methods[method], trials)
+            self.known = self.known.with_trials(method, self._given(method), trials)
             if self._request.save is not None:
                 write_searches(self.known, self._request.save)
 
@@ -222,8 +237,7 @@ class Searching:
         self.try_all(
             {
                 method: [{**known.chosen(method), RATE: r} for r in WIDER if r not in rates[method]]
-                for method in self.methods
-                if method in known.methods
+                for method in known.methods
             }
         )
         return True

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 from pmn_cl.registry import STRATEGY_SUMMARIES
-from pmn_cl.results.fairness import SAME, said_of_search
+from pmn_cl.results.fairness import SAME, said_of_search, said_of_searches
 from pmn_cl.results.result import Result
 from reports.blocks import Block, Commands, Facts, Row, Section, Table, Text, number
 from reports.folder import Gathered
@@ -24,7 +24,8 @@ def card(found: Gathered) -> Section:
     blocks: list[Block] = [Facts(_facts(found))]
     if found.field:
         blocks += [_tasks(found), Text("What is the same for every strategy:")]
-        blocks += [Facts(list(SAME.items())), _fairness(found)]
+        search = said_of_searches(result.run.strategy.tuned for result in found.field)
+        blocks += [Facts([*SAME.items(), ("search", search)]), _fairness(found)]
     return Section("card", "Method and data card", blocks)
 
 

@@ -47,7 +47,11 @@ SEARCHES = Searches(
         # The best of all: 1 on att. Nobody learns cap, which says nothing then.
         "hard_sharing": Search(
             given={"supervise": ["cnt"]},
-            trials=[trial(0.1, 1.5, lr_scale=1.0), trial(0.1, 1.5, lr_scale=2.0)],
+            trials=[
+                trial(0.1, 1.5, lr_scale=1.0),
+                trial(0.1, 1.5, lr_scale=2.0),
+                trial(0.1, 1.4, lr_scale=4.0),
+            ],
         ),
     },
 )
@@ -56,8 +60,14 @@ SEARCHES = Searches(
 def test_trials_are_put_on_one_scale_by_hand() -> None:
     assert [r.value for r in SEARCHES.ranked("pnn")] == pytest.approx([0.75, 0.5, 0.5])
     assert SEARCHES.chosen("pnn") == {"lr_scale": 2.0, "alpha": 0.1}
-    # Below the floor counts as it is: (0.1 − 0.2) / 0.8 and 1.
-    assert SEARCHES.ranked("hard_sharing")[0].value == pytest.approx((-0.125 + 1) / 2)
+    # Below the floor is as much as nothing: 0 and 1.
+    assert SEARCHES.ranked("hard_sharing")[0].value == pytest.approx((0 + 1) / 2)
+
+
+def test_a_task_that_nobody_learns_decides_nothing() -> None:
+    some = [trial(0.209, 0.6, lr_scale=1.0), trial(0.1, 1.5, lr_scale=2.0)]
+    searches = Searches(terms=TERMS, methods={"pnn": Search(given={}, trials=some)})
+    assert searches.chosen("pnn") == {"lr_scale": 2.0}
 
 
 def test_of_equal_trials_the_first_is_chosen_and_an_edge_is_said() -> None:
@@ -70,7 +80,7 @@ def test_what_has_no_search_learns_as_what_it_builds_on() -> None:
     expected = TunedSpec(
         protocol="another-world",
         method="hard_sharing",
-        trials=2,
+        trials=3,
         chosen={"lr_scale": 1.0},
         at_edge=True,
     )
@@ -130,7 +140,11 @@ def test_of_another_methods_search_only_the_rate_is_taken() -> None:
     [
         ({"budget": 30}, "searched with a budget of 100%, and the stream 's' has 30%"),
         ({"tasks": ["obj", "rel"]}, "searched on obj, att of the world 'digits', and the stream"),
-        ({"world": {"name": "digits", "seed": 1000}}, "searched on the very world of the stream"),
+        (
+            {"world": {"name": "digits", "seed": 1000, "noise": 0.2}},
+            "worlds from 1000 on are for trials alone",
+        ),
+        ({"seeds": [0, 100]}, "searched with seed 100, which is for trials alone"),
         (
             {"strategies": ["hard_sharing_modules"]},
             "what was chosen for 'hard_sharing_modules' does not fit",
@@ -140,7 +154,7 @@ def test_of_another_methods_search_only_the_rate_is_taken() -> None:
 def test_a_choice_is_for_streams_that_the_search_says_something_about(
     tmp_path: Path, changed: dict[str, Any], said: str
 ) -> None:
-    wrong = [trial(1.0, 1.0, lr_scale=1.0, supervise=["cnt"])]
+    wrong = [trial(1.0, 1.0, lr_scale=rate, supervise=["cnt"]) for rate in (1.0, 2.0, 4.0)]
     searches = SEARCHES.with_trials("hard_sharing_modules", {}, wrong)
     write_searches(searches, tmp_path / "found.json")
     usual = {"name": "s", "world": "digits", "tasks": ["obj", "att"], "strategies": ["pmn"]}
@@ -149,6 +163,19 @@ def test_a_choice_is_for_streams_that_the_search_says_something_about(
     with pytest.raises(UserError, match=said):
         load_spec(tmp_path / "s.yaml")
     assert load_spec(tmp_path / "s.yaml", tuned=False).strategies[0].tuned is None  # a search may
+
+
+def test_unequal_searches_choose_nothing(tmp_path: Path) -> None:
+    searches = SEARCHES.with_trials("lwf", {}, [trial(1.0, 1.0, lr_scale=1.0)])
+    write_searches(searches, tmp_path / "found.json")
+    (tmp_path / "s.yaml").write_text(
+        "{name: s, world: digits, tasks: [obj, att], strategies: [pmn], seeds: [0], "
+        "tuned: found.json}"
+    )
+    with pytest.raises(
+        UserError, match=r"unequal numbers of trials \(hard_sharing 3, lwf 1, pnn 3"
+    ):
+        load_spec(tmp_path / "s.yaml")
 
 
 def test_a_stream_without_its_file_is_refused(tmp_path: Path) -> None:

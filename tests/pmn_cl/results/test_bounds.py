@@ -72,7 +72,7 @@ def test_comparison_and_claims_count_alike(ceilings: int) -> None:
         for run in (HALF, JOINT, *([CEILING] if seed < ceilings else []))
     ]
     expected = 0.5 if ceilings == 2 else (0.35 / 0.6 + 0.4 / 0.5) / 2
-    claimed = average("pmn").values(Evidence(runs), "test")
+    claimed = average("pmn", False).values(Evidence(runs), "test")
     assert claimed == pytest.approx({0: expected, 1: expected})
     [line] = [line for line in compare(runs).lines if line.name == "pmn"]
     found = line.measures["normalised average"]
