@@ -169,6 +169,8 @@ class StreamSpec(_Spec):
     """How often runs are evaluated inside a task, too; null: between tasks alone."""
     primary: list[str] = Field(default_factory=list)
     """Claims that were named before any run: p-values are corrected over these alone."""
+    measures: list[str] = Field(default_factory=list)
+    """Measures of one's own, as `module:name`, that tables show beside those there are."""
 
 
 class BenchmarkSpec(StreamSpec):
@@ -205,7 +207,7 @@ class BenchmarkSpec(StreamSpec):
 
 # Names, what is claimed of results, and how options were found: they decide no result.
 _SAYS_NOTHING: Any = {
-    "stream": {"name", "primary"},
+    "stream": {"name", "primary", "measures"},
     "strategy": {"tuned"},
     "matched": {"tuned"},
 }

@@ -6,6 +6,7 @@ experience that was being learned, whose last moment is the one after it. Task j
 phase j. Scores are in units that can be averaged over tasks (``bounds``), T is the number of tasks.
 
 A mean is None as soon as a task that it needs was never scored in the time that it is about.
+Avalanche 0.6 has none of these.
 """
 
 from __future__ import annotations
@@ -14,9 +15,7 @@ from collections.abc import Iterable, Sequence
 from math import fsum
 from typing import NamedTuple
 
-from pmn_cl.config.spec import PROBE
-from pmn_cl.results.bounds import Tops, has_top, top_of
-from pmn_cl.results.result import Result, Row
+from pmn_cl.results.result import Row
 
 WINDOW = 10  # evaluations
 RECOVERED = 0.01  # so near to where it was a score counts as being there again
@@ -168,62 +167,3 @@ def _mean(values: Iterable[float | None]) -> float | None:
     listed = list(values)
     known = [value for value in listed if value is not None]
     return fsum(known) / len(known) if known and len(known) == len(listed) else None
-
-
-# --- of results --------------------------------------------------------------------------
-
-MEASURES = {
-    "min-ACC": minimum_accuracy,
-    "WC-ACC": worst_case_accuracy,
-    "stability gap": stability_gap,
-    f"forgetting in {WINDOW} evaluations": windowed_forgetting,
-    f"rise in {WINDOW} evaluations": windowed_plasticity,
-    "average anytime": average_anytime,
-}
-
-
-def raw_moments(result: Result) -> list[Moment]:
-    """Return what the probe came to at all moments of a run, in the tasks' own units."""
-    inside, after = result.inside, result.scores.get(PROBE, [])
-    found = []
-    for phase, row in enumerate(after):
-        during = [
-            Moment(phase, step, scores)
-            for at, step, scores in zip(inside.phase, inside.step, inside.scores, strict=True)
-            if at == phase
-        ]
-        found += [*during, Moment(phase, _steps(result, phase, during), row)]
-    return found
-
-
-def _steps(result: Result, phase: int, during: Sequence[Moment]) -> int:
-    """Return how many steps a phase took, as far as its record says."""
-    at_once = len(result.scores[PROBE]) < len(result.tasks)
-    learned = result.tasks if at_once else [result.tasks[phase]]
-    ends = [result.curves[task][-1].step for task in learned if result.curves.get(task)]
-    return max([1, *ends, *(moment.step for moment in during)])
-
-
-def moments_of(result: Result, top: Tops) -> list[Moment] | None:
-    """Return the moments of a run as shares between floor and ceiling, on the probe."""
-    if result.status != "completed" or PROBE not in result.scores or not has_top(result, top):
-        return None
-    ones, floor = top_of(result, top), result.constant[PROBE]
-    units = [(low, one - low) for low, one in zip((f or 0.0 for f in floor), ones, strict=True)]
-    return [
-        m._replace(
-            scores=[
-                None if score is None else (score - low) / unit
-                for score, (low, unit) in zip(m.scores, units, strict=True)
-            ]
-        )
-        for m in raw_moments(result)
-    ]
-
-
-def measures_of(result: Result, top: Tops) -> dict[str, float | None]:
-    """Return all measures of a run; of one that learns all at once only what has one phase."""
-    moments = moments_of(result, top)
-    if moments is None or len(result.scores[PROBE]) < len(result.tasks):
-        return dict.fromkeys(MEASURES)
-    return {name: measure(moments) for name, measure in MEASURES.items()}

@@ -5,17 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_results import result
 
-from pmn_cl.results.bounds import tops
-from pmn_cl.results.continual import (
-    MEASURES,
+from pmn_cl.results.measures.continual import (
     Gap,
     Moment,
     average_anytime,
-    measures_of,
     minimum_accuracy,
-    moments_of,
     stability_gap,
     stability_gaps,
     windowed_forgetting,
@@ -70,7 +65,8 @@ def test_a_task_that_was_never_scored_leaves_a_gap() -> None:
     unseen = [m._replace(scores=[None, *m.scores[1:]]) if m.phase else m for m in PATH]
     assert minimum_accuracy(unseen) is None and worst_case_accuracy(unseen) is None
     assert stability_gap(unseen) is None
-    assert all(measure([]) is None for measure in MEASURES.values())
+    for nothing in (minimum_accuracy, worst_case_accuracy, stability_gap, average_anytime):
+        assert nothing([]) is None
 
 
 flat = st.lists(st.floats(0, 1), min_size=2, max_size=4)
@@ -90,24 +86,3 @@ def test_where_nothing_moves_nothing_is_lost(levels: list[float], evaluations: i
     assert worst_case_accuracy(moments) == pytest.approx(sum(levels) / count)
     if evaluations > 1:
         assert windowed_forgetting(moments) == 0 == windowed_plasticity(moments)
-
-
-def test_scores_of_a_result_are_put_between_floor_and_ceiling() -> None:
-    inside = {
-        **{"phase": [0, 1], "step": [1, 2], "cpu_seconds": [0.1, 0.3]},
-        "scores": [[0.2, None], [0.4, 0.1]],
-    }
-    probe = {"probe": [[1.0, None], [0.6, 0.6]]}
-    constant = {"probe": [0.2, 0.1]}
-    ours = result("pmn", 0, [], scores=probe, constant=constant, inside=inside)
-    joint = result("hard_sharing_joint", 0, [], scores={"probe": [[1.0, 0.6]]}, constant=constant)
-    top = tops([ours, joint], "probe")
-    assert moments_of(ours, top) == [
-        Moment(0, 1, [0.0, None]),
-        Moment(0, 1, [1.0, None]),
-        Moment(1, 2, [pytest.approx(0.25), 0.0]),
-        Moment(1, 2, [pytest.approx(0.5), 1.0]),
-    ]
-    assert measures_of(ours, top)["min-ACC"] == pytest.approx(0.25)
-    assert set(measures_of(joint, top).values()) == {None}
-    assert moments_of(ours, tops([ours], "probe")) is None
