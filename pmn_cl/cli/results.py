@@ -42,24 +42,30 @@ def _only_some(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+_WIDE = "--wide shows all"
+_wide = click.option("--wide", is_flag=True, help="All columns, however narrow the window is.")
+
+
 @click.command("results")
 @results_folder
 @_only_some
 @click.option("--json", "as_json", is_flag=True, help="A list of objects, for programs.")
+@_wide
 @gathers(_result_filter, "only")
-def list_results(folder: Path, as_json: bool, only: ResultFilter) -> None:
+def list_results(folder: Path, as_json: bool, wide: bool, only: ResultFilter) -> None:
     """Say what runs are in FOLDER, how they ended, and what they scored on test."""
     import json
 
     from pmn_cl.results.result import chosen, no_collecting, read_results
-    from pmn_cl.results.table import closing_table, listed
+    from pmn_cl.results.table import LEAST, closing_table, listed
+    from pmn_cl.tables import print_table
 
     with no_collecting():
         found = chosen(read_results(folder), only)
         if as_json:
             click.echo(json.dumps([listed(result) for result in found], indent=1))
         else:
-            console().print(closing_table(found))
+            print_table(console(), closing_table(found), LEAST, wide=wide, more=_WIDE)
 
 
 @click.command()
@@ -79,6 +85,13 @@ def list_results(folder: Path, as_json: bool, only: ResultFilter) -> None:
     "--by", type=click.Choice(["family"]), help="Also show the last scores by question family."
 )
 @click.option(
+    "--measures",
+    is_flag=True,
+    help="Also show every measure there is: forgetting and transfer in all definitions, learning "
+    "speed, and what happens inside tasks where `evaluate_every` was set.",
+)
+@_wide
+@click.option(
     "--save",
     multiple=True,
     type=click.Path(path_type=Path, dir_okay=False),
@@ -91,6 +104,8 @@ def compare(
     reference: str | None,
     stat: Literal["mean", "iqm"],
     by: str | None,
+    measures: bool,
+    wide: bool,
     save: tuple[Path, ...],
     only: ResultFilter,
 ) -> None:
@@ -104,6 +119,7 @@ def compare(
 
     from pmn_cl.results import compare as comparing
     from pmn_cl.results.result import chosen, leading_split, read_results
+    from pmn_cl.tables import print_table
 
     every = chosen(read_results(folder), only)
     results = comparing.of_streams(every) or every
@@ -121,18 +137,40 @@ def compare(
         table.add_column(title)
     for row in comparing.rows(found):
         table.add_row(*row)
-    wide = console()
-    wide.width = max(wide.width, 260) if not sys.stdout.isatty() else wide.width
-    wide.print(table)
-    wide.print(comparing.note(found))
+    here = console()
+    here.width = max(here.width, 260) if not sys.stdout.isatty() else here.width
+    print_table(here, table, comparing.LEAST, wide=wide, more=_WIDE)
+    here.print(comparing.note(found))
+    if measures:
+        _print_measures(results, split, here)
     if by is not None:
-        _print_families(results, split, wide)
+        _print_families(results, split, here)
     if left_out := len(every) - len(results):
-        wide.print(f"{left_out} runs of sweep and ablate are not in this table")
-    wide.print(f"in MLflow: pmn-bench ui {folder}", soft_wrap=True)
+        here.print(f"{left_out} runs of sweep and ablate are not in this table")
+    here.print(f"in MLflow: pmn-bench ui {folder}", soft_wrap=True)
     for path in save:
         path.write_text(comparing.FORMATS[path.suffix[1:]](found), "utf-8")
         click.echo(f"wrote {path}")
+
+
+def _print_measures(results: Sequence[Result], split: str, here: Console) -> None:
+    """Print every measure of every strategy, and what each is."""
+    from rich.table import Table
+
+    from pmn_cl.results.measures.table import measure_table
+    from pmn_cl.tables import print_table
+
+    found = measure_table(results, split)
+    table = Table(box=None, header_style="bold", title=f"measures, {split}")
+    for title in ("measure", *found.strategies):
+        table.add_column(title)
+    for name, _, *cells in found.rows():
+        table.add_row(name, *cells)
+    print_table(here, table)
+    for measure, _ in found.lines:
+        here.print(f"  {measure.name}: {measure.says}", style="dim")
+    if not found.lines:
+        here.print("no measures: they take what counts as 1, of executor and hard_sharing_joint")
 
 
 def _print_families(results: Sequence[Result], split: str, wide: Console) -> None:
@@ -140,6 +178,7 @@ def _print_families(results: Sequence[Result], split: str, wide: Console) -> Non
     from rich.table import Table
 
     from pmn_cl.results.families.table import family_tables
+    from pmn_cl.tables import print_table
 
     tables = family_tables(results, split)
     if not tables:
@@ -152,7 +191,7 @@ def _print_families(results: Sequence[Result], split: str, wide: Console) -> Non
             table.add_column(title)
         for row in found.rows():
             table.add_row(*row)
-        wide.print(table)
+        print_table(wide, table)
 
 
 @click.command()

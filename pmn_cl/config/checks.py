@@ -32,7 +32,20 @@ def check_names(data: dict[str, Any]) -> list[Problem]:
         *_check_tasks(tasks, world),
         *_check_strategies(data.get("strategies"), world, tasks),
         *_check_seeds(data.get("seeds")),
+        *_check_measures(data.get("measures")),
     ]
+
+
+def _check_measures(measures: Any) -> list[Problem]:
+    """Check that what is named can be imported; that it is a measure is seen where it is used."""
+    problems = []
+    for number, name in enumerate(measures if isinstance(measures, list) else []):
+        try:
+            if isinstance(name, str):
+                registry.load(name)
+        except UserError as error:
+            problems.append(Problem(("measures", number), str(error)))
+    return problems
 
 
 def _check_world(world: Any) -> list[Problem]:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from math import fsum
 from pathlib import Path
 
 import numpy as np
 
+from pmn_cl.config.spec import PROBE
 from pmn_cl.explaining.records.faithfulness import Faithfulness
 from pmn_cl.results.bounds import normalised_scores, tops
 from pmn_cl.results.compare import of_streams
+from pmn_cl.results.measures.catalogue import in_context, known_measures, steps_of
+from pmn_cl.results.measures.table import over_seeds as measured_over_seeds
 from pmn_cl.results.result import Result, finals
 from pmn_cl.results.statistics import interquartile_mean, interval
+from pmn_cl.runs.continual import INSIDE
 from pmn_cl.runs.journal import Event
 
 
@@ -69,6 +72,7 @@ def points_of(
             yield f"cost/{as_name(name)}", float(value), at, step
         for name, value in event["parameters"].items():
             yield f"parameters/{name}", float(value), at, step
+    yield from _inside(result, events, after)
     if result.status == "completed" and done:
         at, last = int(1000 * done[-1]["time"]), len(result.tasks) - 1
         yield "cost/whole run cpu_seconds", sum(e["cost"]["cpu_seconds"] for e in done), at, last
@@ -76,6 +80,20 @@ def points_of(
             for name, found in result.summary(split).items():
                 if found is not None:
                     yield f"{split}/{name}", found, at, last
+
+
+def _inside(
+    result: Result, events: Sequence[Event], after: int
+) -> Iterator[tuple[str, float, int, int]]:
+    """Yield the scores on the probe inside tasks, by the steps of the whole run."""
+    begins, before = {}, 0
+    for phase in range(len(result.scores.get(PROBE, [])) + 1):
+        begins[phase] = before
+        before += steps_of(result, phase)
+    for event in (event for event in events[after:] if event["event"] == INSIDE):
+        at = int(1000 * event["time"])
+        for task, score in event["scores"].items():
+            yield f"inside/{task}", score, at, begins.get(event["phase"], 0) + event["step"]
 
 
 def _learning(event: Event) -> Iterator[tuple[str, float]]:
@@ -107,13 +125,20 @@ def over_seeds(results: Sequence[Result]) -> Iterator[tuple[str, str, int, list[
     for result in results:
         if result.status == "completed":
             groups.setdefault((result.name, round(result.fraction)), []).append(result)
+    measures = known_measures(results)
+    scored = {run.result.key: run for run in in_context(of_streams(results), "test")}
     for (name, fraction), some in groups.items():
         for measure in ("average", "forgetting"):
             values = [value for r in some if (value := r.summary()[measure]) is not None]
             yield name, measure, fraction, values
+        runs = [scored[result.key] for result in some if result.key in scored]
+        for one in measures if len(runs) == len(some) else ():
+            # The raw one above is called forgetting, too.
+            values = [] if one.name == "forgetting" else measured_over_seeds(one, runs)
+            if values:
+                yield name, one.name, fraction, values
         shares = [own for r in some if (own := normalised_scores(r, "test", top)) is not None]
         if len(shares) == len(some):
-            yield name, "normalised average", fraction, [fsum(own) / len(own) for own in shares]
             iqm = [float(interquartile_mean(np.array(own))) for own in shares]
             yield name, "normalised IQM over tasks", fraction, iqm
         for task in some[0].tasks:

@@ -233,6 +233,10 @@ _MEASURES: dict[Stat, tuple[str, ...]] = {
 }
 
 
+# Columns that a narrow screen does without, the first of them first.
+LEAST = ("parameters", "CPU-s", "transfer over scratch", "average", "forgetting", "seeds")
+
+
 def columns(comparison: Comparison) -> list[str]:
     """Return the titles of the table."""
     against = [f"over {comparison.reference}", "p"] if comparison.reference else []

@@ -7,72 +7,101 @@ from typing import Any
 
 from rich.table import Table
 
-from pmn_cl.results.bounds import (
-    NORMALISED_MEANS,
-    floor_to_ceiling,
-    has_top,
-    normalised_average,
-    tops,
-    with_bound,
+from pmn_cl.results.bounds import NORMALISED_MEANS, floor_to_ceiling, with_bound
+from pmn_cl.results.measures.catalogue import (
+    FORGETTING,
+    NORMALISED_AVERAGE,
+    TIME_TO_COMPETENCE,
+    Measure,
+    Scored,
+    in_context,
 )
 from pmn_cl.results.result import REUSED, REUSED_CPU, Result, leading_split
+
+NORMALISED, HALF_WAY = "normalised", "half-way CPU-s"
+# Columns that a narrow screen does without, the first of them first.
+LEAST = ("parameters", "CPU-s", HALF_WAY, "forgetting")
 
 
 def closing_table(results: Sequence[Result]) -> Table:
     """Return the final scores of each run, and what it forgot and cost.
 
-    What the best constant answer scores stands first, also where no run gives it.
+    What the best constant answer scores stands first, also where no run gives it. Average and
+    forgetting are normalised where that can be.
     """
     split = leading_split(results)
     table = Table(box=None, header_style="bold", title=f"{split}, after the whole stream")
     tasks = list(dict.fromkeys(task for result in results for task in result.tasks))
-    for title in ("strategy", "seed", *tasks, "average", "forgetting", "parameters", "CPU-s"):
+    units = _units(results, split)
+    average = NORMALISED if units else "average"
+    for title in ("strategy", "seed", average, *tasks, *LEAST[::-1]):
         table.add_column(title, justify="left" if title == "strategy" else "right")
     if not any(result.bound == "floor" for result in results):
         floor = _constant(results, split)
         if floor:
-            table.add_row("constant answer (floor)", "", *(number(floor.get(t)) for t in tasks))
+            none = number(0.0) if units else ""
+            table.add_row("constant (floor)", "", none, *(number(floor.get(t)) for t in tasks))
     for result in floor_to_ceiling(results):
         rows = result.scores.get(split) or [[None] * len(result.tasks)]
         last = dict(zip(result.tasks, rows[-1], strict=True))
+        size, run = result.parameters["total"], units.get(result.key)
         summary = result.summary(split)
-        size = result.parameters["total"]
         table.add_row(
             with_bound(result.name, result.bound),
             str(result.seed),
+            number(_either(NORMALISED_AVERAGE, run) if units else summary["average"]),
             *(number(last.get(task)) for task in tasks),
-            number(summary["average"]),
-            number(summary["forgetting"]),
-            f"{size[-1]:,}" if size else "",
+            number(_either(FORGETTING, run) if units else summary["forgetting"]),
+            _half_way(result, run),
             f"{sum(cost.cpu_seconds for cost in result.costs):.0f}",
+            f"{size[-1]:,}" if size else "",
         )
     return table
 
 
-def normalised_table(results: Sequence[Result]) -> Table | None:
-    """Return how far each run came between floor and ceiling, and its vqa by type of answer.
+def _either(measure: Measure, run: Scored | None) -> float | None:
+    """Return a measure of a run that has units; one without any has none."""
+    return None if run is None else measure(run)
 
-    None where a task has neither a ceiling nor joint training to be measured by.
-    """
+
+def _units(results: Sequence[Result], split: str) -> dict[str, Scored]:
+    """Return the runs whose scores can be put between floor and ceiling, by key."""
+    return {run.result.key: run for run in in_context(results, split) if run.matrix}
+
+
+def _half_way(result: Result, run: Scored | None) -> str:
+    """Return when a run was half-way on the last task, where it could be."""
+    if run is None or not result.tasks or not result.curves.get(result.tasks[-1]):
+        return ""
+    found = TIME_TO_COMPETENCE(run)
+    return "never" if found is None else f"{found:.0f}"
+
+
+def said_of_units(results: Sequence[Result]) -> str | None:
+    """Say what the columns of the closing table are measured by; None without units."""
+    found = _units(results, leading_split(results))
+    if not found:
+        return None
+    last = next(iter(found.values())).result.tasks[-1]
+    return (
+        f"{NORMALISED}: {NORMALISED_MEANS}; forgetting in these units; {HALF_WAY}: of learning "
+        f"{last}, until validation is half-way from floor to ceiling"
+    )
+
+
+def answer_table(results: Sequence[Result]) -> Table | None:
+    """Return vqa after the whole stream by type of answer; None where there are none."""
     split = leading_split(results)
     kinds = dict.fromkeys(k for r in results for k in _answer_types(r, split))
-    table = Table(box=None, header_style="bold", title=f"{split}: {NORMALISED_MEANS}")
-    for name in ("strategy", "seed", "normalised average", *(f"vqa, {kind}" for kind in kinds)):
+    table = Table(box=None, header_style="bold", title=f"{split}, vqa by type of answer")
+    for name in ("strategy", "seed", *kinds):
         table.add_column(name, justify="left" if name == "strategy" else "right")
-    found, top = False, tops(results, split)
     for result in floor_to_ceiling(results):
-        if not result.scores.get(split) or not has_top(result, top):
-            continue
-        share = normalised_average(result, split, top) if result.competes else None
-        found = found or share is not None
         by_type = _answer_types(result, split)
-        table.add_row(
-            with_bound(result.name, result.bound),
-            str(result.seed),
-            number(share),
-            *(number(by_type.get(kind)) for kind in kinds),
-        )
-    return table if found else None
+        if by_type:
+            cells = (number(by_type.get(kind)) for kind in kinds)
+            table.add_row(with_bound(result.name, result.bound), str(result.seed), *cells)
+    return table if kinds else None
 
 
 def _answer_types(result: Result, split: str) -> dict[str, float]:

@@ -12,7 +12,13 @@ from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.families.at_floor import said_at_floor
 from pmn_cl.results.result import REUSED
 from pmn_cl.results.summary import meaning
-from pmn_cl.results.table import closing_table, normalised_table, said_of_reuse
+from pmn_cl.results.table import (
+    LEAST,
+    answer_table,
+    closing_table,
+    said_of_reuse,
+    said_of_units,
+)
 from pmn_cl.studies.conduct import (
     Outcome,
     StudyPlan,
@@ -27,6 +33,7 @@ from pmn_cl.studies.conduct import (
     study_folder,
 )
 from pmn_cl.studies.request import RunRequest
+from pmn_cl.tables import print_table
 
 
 def plan_comparison(request: RunRequest) -> StudyPlan:
@@ -83,10 +90,12 @@ def _estimate(plan: StudyPlan, request: RunRequest, console: Console) -> None:
 def _conclude(outcome: Outcome, console: Console, tracking: str | None) -> None:
     """Print what came out, what it means, and where to look further."""
     say = line_printer(console)
-    console.print(closing_table(outcome.results))
-    normalised = normalised_table(outcome.results)
-    if normalised is not None:
-        console.print(normalised)
+    print_table(console, closing_table(outcome.results), LEAST, more="a wider window shows them")
+    answers, units = answer_table(outcome.results), said_of_units(outcome.results)
+    if answers is not None:
+        print_table(console, answers)
+    if units is not None:
+        say(units)
     for sentence in (*said_at_floor(outcome.results), *meaning(outcome.results)):
         say(sentence)
     for result in outcome.results:

@@ -19,9 +19,11 @@ from reports.sections.families import families
 from reports.sections.forgetting import forgetting
 from reports.sections.gates import gates
 from reports.sections.graph import graph
+from reports.sections.inside import inside
 from reports.sections.ladder import ladder
 from reports.sections.low_data import low_data
 from reports.sections.matrices import matrices
+from reports.sections.measures import measures
 from reports.sections.novel import novel
 from reports.sections.summary import summary
 
@@ -32,8 +34,10 @@ DOCUMENT: tuple[Callable[[Gathered], Section], ...] = (
 SECTIONS: tuple[Callable[[Gathered], Section], ...] = (
     summary,
     aggregates,
+    measures,
     matrices,
     forgetting,
+    inside,
     curves,
     families,
     low_data,

@@ -278,11 +278,12 @@ def _inside(
     )
 
 
+NORMALISED_AVERAGE, FORGETTING, TIME_TO_COMPETENCE = _average, _forgetting, _competence
 CATALOGUE: tuple[Measure, ...] = (
-    *(_average, _learning_accuracy),
-    *(_forgetting, _first_last, _climb_forgetting, _backward),
+    *(NORMALISED_AVERAGE, _learning_accuracy),
+    *(FORGETTING, _first_last, _climb_forgetting, _backward),
     *(_forward, _over_scratch, _climb_transfer, _intransigence),
-    *(_curve, _competence),
+    *(_curve, TIME_TO_COMPETENCE),
     _inside(
         "min-ACC",
         "lowest score while later tasks are learned, mean over earlier tasks",

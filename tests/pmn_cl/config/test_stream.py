@@ -40,7 +40,8 @@ strategies: [constant]
 seeds: [0, 1]
 """
 TOP_KEYS = (
-    "name, world, tasks, fraction, budget, threads, evaluate_every, primary, strategies, seeds, "
+    "name, world, tasks, fraction, budget, threads, evaluate_every, primary, measures, "
+    "strategies, seeds, "
     "splits, tuned"
 )
 TASK_NAMES = "obj, att, rel, cap, cnt, vqa or a reference package.module:Name"

@@ -27,6 +27,21 @@ def test_a_validation_is_points_by_step_with_families_attention_and_gates() -> N
     ]
 
 
+def test_scores_inside_tasks_go_on_by_the_steps_of_the_run() -> None:
+    curves = {"a": [{"step": 40, "loss": 1.0, "score": 0.5}]}
+    probe = {"test": [[0.5, None]], "probe": [[0.5, None]]}
+    one = result("pmn", 0, [], status="running", scores=probe, curves=curves)
+    events: list[dict[str, Any]] = [
+        {"event": "inside", "time": 1.0, "phase": 0, "step": 4, "scores": {"a": 0.25}},
+        {"event": "inside", "time": 2.0, "phase": 1, "step": 1, "scores": {"a": 0.5, "b": 0.125}},
+    ]
+    assert list(points_of(one, events)) == [
+        ("inside/a", 0.25, 1000, 4),
+        ("inside/a", 0.5, 2000, 41),
+        ("inside/b", 0.125, 2000, 41),
+    ]
+
+
 def test_over_seeds_scores_are_also_normalised_by_hand() -> None:
     found = {(name, measure): values for name, measure, _, values in over_seeds(FIELD)}
     # (0.8 − 0.2)/0.8 and (0.7 − 0.1)/0.5; with seed 1 (0.9 − 0.2)/0.8 and (0.6 − 0.1)/0.5.

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from pmn_cl.results.result import REUSED, REUSED_CPU, Result, leading_split
 from pmn_cl.results.summary import meaning
-from pmn_cl.results.table import closing_table, normalised_table, said_of_reuse
+from pmn_cl.results.table import answer_table, closing_table, said_of_reuse, said_of_units
 
 
 def lines(results: list[Result]) -> list[list[str]]:
@@ -20,7 +20,7 @@ def lines(results: list[Result]) -> list[list[str]]:
 
 def test_the_constant_answer_is_shown_without_a_run_of_it() -> None:
     first, *others = lines(FIELD)
-    assert first == ["constant", "answer", "(floor)", "0.200", "0.100"]
+    assert first == ["constant", "(floor)", "0.000", "0.200", "0.100"]
     assert [row[0] for row in others] == [r.name for r in FIELD]
 
 
@@ -33,7 +33,7 @@ def test_floor_first_and_ceiling_last() -> None:
 
 def test_a_task_that_is_not_done_is_not_in_an_average() -> None:
     done = result("executor", 0, [[0.9, None], [0.9, None]])
-    assert lines([done])[-1][3:6] == ["0.900", "-", "-"]
+    assert lines([done])[-1][3:6] == ["-", "0.900", "-"]
 
 
 def test_results_without_test_are_shown_on_what_they_have() -> None:
@@ -62,29 +62,49 @@ def test_what_was_spent_is_what_counts_without_what_others_had_learned() -> None
     )
 
 
+HALF = changed(
+    result("pmn", 0, [[0.55, None], [0.45, 0.5]]),
+    secondary={"test": [{}, {"vqa": {"yes/no": 0.6, "number": 0.3, "accuracy": 0.5}}]},
+)
+
+
+def of_pmn(results: list[Result], *columns: str) -> list[str]:
+    table = closing_table(results)
+    found = {str(column.header): [str(cell) for cell in column.cells] for column in table.columns}
+    return [found[name][found["strategy"].index("pmn")] for name in columns]
+
+
 def test_between_floor_and_ceiling_by_hand() -> None:
     """The constant answer scores 0.2 and 0.1. A task without a ceiling goes by joint training."""
-    half = result("pmn", 0, [[0.55, None], [0.55, 0.5]])
-    kinds = {"yes/no": 0.6, "number": 0.3, "accuracy": 0.5}
-    half = changed(half, secondary={"test": [{}, {"vqa": kinds}]})
     ceiling = result("executor", 0, [[0.9, None], [0.9, 0.9]])
     without = result("executor", 0, [[0.9, None], [0.9, None]])
     joint = result("hard_sharing_joint", 0, [[0.8, 0.6]])
     other_seed = result("executor", 1, [[0.3, None], [0.3, 0.3]])
-    assert normalised([half, ceiling, other_seed])["pmn"] == ["0.500", "0.600", "0.300"]
-    assert normalised([half, without, joint])["pmn"] == ["0.650", "0.600", "0.300"]  # .5 and .8
-    assert normalised([half, ceiling])["executor"] == ["-", "-", "-"]
-    assert normalised_table([half, without]) is None
-    assert normalised_table([half]) is None
-    assert normalised_table([]) is None
+    shown = ("normalised", "forgetting")
+    # (0.45 - 0.2) / 0.7 and 0.5; it was 0.5 of the way on the first task before.
+    assert of_pmn([HALF, ceiling, other_seed], *shown) == ["0.429", "0.143"]
+    assert of_pmn([HALF, without, joint], *shown) == ["0.579", "0.143"]  # 0.357 and 0.8
+    for unknown in ([HALF, without], [HALF]):
+        assert of_pmn(unknown, "average", "forgetting") == ["0.475", "0.100"]
+        assert said_of_units(unknown) is None
+    said = said_of_units([HALF, ceiling])
+    assert said is not None and "0 is the constant answer, 1 the ceiling" in said
 
 
-def normalised(results: list[Result]) -> dict[str, list[str]]:
-    """Return the cells of each strategy's row, from the normalised average on."""
-    table = normalised_table(results)
+def test_half_way_is_said_where_it_can_be_known() -> None:
+    curve = [{"step": 1, "loss": 1.0, "score": 0.3}, {"step": 2, "loss": 1.0, "score": 0.6}]
+    fast = result("pmn", 0, [[0.55, None], [0.45, 0.5]], curves={"b": curve})
+    slow = result("pmn", 0, [[0.55, None], [0.45, 0.5]], curves={"b": curve[:1]})
+    ceiling = result("executor", 0, [[0.9, None], [0.9, 0.9]])
+    assert of_pmn([fast, ceiling], "half-way CPU-s") == ["1"]  # one of two seconds was learning
+    assert of_pmn([slow, ceiling], "half-way CPU-s") == ["never"]
+    assert of_pmn([HALF, ceiling], "half-way CPU-s") == [""] == of_pmn([HALF], "half-way CPU-s")
+
+
+def test_answers_by_type() -> None:
+    table = answer_table([HALF, *FIELD])
     assert table is not None
-    assert [str(column.header) for column in table.columns[2:]] == [
-        *("normalised average", "vqa, yes/no", "vqa, number")
+    assert [[str(c.header), *map(str, c.cells)] for c in table.columns] == [
+        *(["strategy", "pmn"], ["seed", "0"], ["yes/no", "0.600"], ["number", "0.300"])
     ]
-    names, _, *cells = ([str(cell) for cell in column.cells] for column in table.columns)
-    return {n.split()[0]: list(row) for n, row in zip(names, zip(*cells, strict=True), strict=True)}
+    assert answer_table(FIELD) is None
