@@ -29,6 +29,7 @@ from pmn_cl.strategy.avalanche import import_avalanche
 from pmn_cl.strategy.base import (
     Experience,
     Observation,
+    Operations,
     ParameterCount,
     State,
     Strategy,
@@ -49,6 +50,7 @@ from strategies.loaders import (
 from strategies.losses import CountedMap, counted_maps, soft_count
 from strategies.non_finite import non_finite_loss
 from strategies.observation import observe
+from strategies.operations import OperationLog, bytes_of
 from strategies.selection import Selection, validation_interval, validation_of
 from strategies.state import load, restore, resume, save, state_of
 
@@ -92,6 +94,8 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         self.selection = Selection()
         self.trainable = 0  # parameters that the last task could change
         self.resume_from: State | None = None  # in the middle of the next task
+        self.operations = OperationLog()
+        self._kept = 0  # bytes that were kept beside weights and buffers in the last phase
         self._reported = 0.0  # when progress was last reported
         with warnings.catch_warnings():  # we score by ourselves, which Avalanche warns of
             warnings.filterwarnings("ignore", "No loggers specified")
@@ -171,9 +175,13 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         self.model.eval()
         self.attach_scenes(experience)
         loader = BatchLoader(experience.batches, _PREDICTED_AT_ONCE, shuffle=False)
-        outputs = (self.model(x.to(self.device), experience.task.name) for x, _ in loader)
+        task, outputs = experience.task, []
         try:
-            return np.concatenate([experience.task.decode(output) for output in outputs])
+            for x, _ in loader:
+                with self.operations.answering(task.name, len(x)):
+                    output = self.model(x.to(self.device), task.name)
+                outputs.append(task.decode(output))
+            return np.concatenate(outputs)
         finally:
             self.model.train(was_training)
 
@@ -183,6 +191,26 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
     def parameter_count(self) -> ParameterCount:
         """Count what the network has, and what of it the last task could change."""
         return ParameterCount(_size(self.model), self.trainable)
+
+    def operations_taken(self) -> Operations:
+        """Return what the last phase took; of what other runs had learned, what it took them."""
+        taken, log = self.taken(), self.operations
+        if taken is not None:
+            return Operations(taken.operations, log.answer)
+        uncounted = {name: round(elements) for name, elements in log.others.items()}
+        return Operations(log.learned, log.answer, uncounted)
+
+    def kept_bytes(self) -> dict[str, int]:
+        """Return what is kept: weights, buffers, and what the method itself remembers.
+
+        That is the most of the last phase, at whose beginning a copy of an older network is there.
+        """
+        kept = max(self._kept, bytes_of(self.extra_state().values()))
+        return {
+            "weights": bytes_of(self.model.parameters()),
+            "buffers": bytes_of(self.model.buffers()),
+            "method": kept + int(self.details().get("memory_bytes", 0)),
+        }
 
     def digest(self) -> str:
         """Return a digest of all weights and running statistics."""
@@ -244,7 +272,9 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         self.plan(experience)
         interval = validation_interval(self.settings[name], self.epochs, self.budget)
         self.selection = Selection(self.settings[name].patience, interval)
+        self.operations.begin_phase()
         super()._before_training_exp(**kwargs)
+        self._kept = bytes_of(self.extra_state().values())
 
     def batches_of(self, experience: Experience, again: str = "") -> EpochBatches | StagedBatches:
         """Return a task's batches: in its own order, or in another where it is learned again."""
@@ -319,11 +349,17 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
             self.mb_loss = self.loss_of(self.current_experience().task, outputs, y)  # for plugins
             return outputs
         self.samples_seen += len(x)
-        if mixes_tasks(x):
+        mixed = mixes_tasks(x)
+        if not mixed:
+            self.batch_experience = self.experiences[int(y["task"][0])]
+        kind = "several tasks" if mixed else self.batch_experience.task.name
+        # In a first epoch scenes are new: what frozen modules say of them is worked out there.
+        epoch = "first" if self.clock.train_exp_epochs == 0 else "later"
+        self.operations.begin_step(f"{kind}, {epoch} epoch", len(x))
+        if mixed:
             outputs = self.model(x)
             self.mb_loss = self.task_loss(outputs, y)
         else:
-            self.batch_experience = self.experiences[int(y["task"][0])]
             outputs, self.mb_loss = self.batch_loss(x, y, self.batch_experience)
         return outputs
 
@@ -363,9 +399,11 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         self.train_epochs = self.epochs - self.clock.train_exp_epochs
         if self.selection.out_of_patience:  # and then cut off
             self.train_epochs = 0
-        super()._train_exp(experience, eval_streams=[], **kwargs)
+        with self.operations.closing():
+            super()._train_exp(experience, eval_streams=[], **kwargs)
 
     def _after_training_iteration(self, **kwargs: Any) -> None:
+        self.operations.end_step()
         super()._after_training_iteration(**kwargs)
         if self._on_progress is not None and time.monotonic() > self._reported + _PROGRESS_EVERY:
             self._report_progress(None)

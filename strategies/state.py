@@ -37,6 +37,7 @@ def state_of(strategy: TaskTemplate) -> State:
         "samples_seen": strategy.samples_seen,
         "validation_scores": strategy.validation_scores,
         "trainable": strategy.trainable,
+        "operations": strategy.operations.state(),
         "task": None,  # that is being learned
     }
     if strategy.selection.validation is not None:
@@ -74,6 +75,8 @@ def resume(strategy: TaskTemplate, state: State) -> None:
 def _restore_surroundings(strategy: TaskTemplate, state: State) -> None:
     """Put back what plugins remember, the clock and all random generators."""
     strategy.load_extra_state(part("extra", state.tensors))
+    if "operations" in state.facts:  # older states have none
+        strategy.operations.load_state(state.facts["operations"])
     set_clock(strategy.clock, state.facts["clock"])
     load_random_states(part("random", state.tensors), state.facts["random"])
 

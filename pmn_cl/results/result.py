@@ -75,6 +75,21 @@ class Cost(_Record):
     """So far in the run; a sample that is seen twice counts twice."""
 
 
+class Work(_Record):
+    """What a run took in floating-point operations (two for each product that is added up), and
+    what it keeps in bytes.
+    """
+
+    learned: list[float | None] = Field(default_factory=list)
+    """Operations of learning each experience; null: not counted."""
+    answer: dict[str, float] = Field(default_factory=dict)
+    """By task: operations of answering one sample whose scene is new."""
+    uncounted: dict[str, int] = Field(default_factory=dict)
+    """By name: elements that other operations made in all learning, which are not counted."""
+    bytes: dict[str, list[int]] = Field(default_factory=dict)
+    """After each experience: of `weights`, `buffers`, and what the `method` keeps beside them."""
+
+
 class Epoch(_Record):
     """What was known of a task's training at the end of an epoch."""
 
@@ -159,6 +174,8 @@ class Result(_Record):
     """By task: how it was learned, here or by the run that it was taken from."""
     inside: Inside = Field(default_factory=Inside)
     """What became of all tasks while one was learned, where the stream asks for it."""
+    work: Work = Field(default_factory=Work)
+    """Operations and bytes, where they were counted."""
     parameters: dict[Literal["total", "trainable"], list[int]]
     """How many there are after each experience."""
     costs: list[Cost]

@@ -212,10 +212,24 @@ def _write_experience(
         scores=scores,
         parameters={"total": size.total, "trainable": size.trainable},
         cost={**keeper.clock.cost(), "samples_seen": strategy.samples_seen},
+        **_work(strategy),
         weights=weights,
         details=strategy.details(),
         validation=dict(getattr(strategy, "validation_scores", {})),
     )
+
+
+def _work(strategy: Strategy) -> dict[str, Any]:
+    """Return what learning and answering took in operations, and what is kept in bytes."""
+    found = strategy.operations_taken()
+    return {
+        "operations": {
+            "learned": found.learned,
+            "answer": dict(found.answer),
+            "uncounted": dict(found.uncounted),
+        },
+        "bytes": strategy.kept_bytes(),
+    }
 
 
 def _scored_splits(run: RunSpec, experiences: dict[str, Any]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -74,6 +75,7 @@ def result_of(run: RunSpec, events: Sequence[Event]) -> Result:
             "validation": done[-1]["validation"] if done else {},
             "curves": {task: curve_of(task, events) for task in tasks},
             "inside": _inside(events, tasks),
+            "work": _work(done),
             "parameters": {
                 what: [event["parameters"][what] for event in done]
                 for what in ("total", "trainable")
@@ -99,6 +101,21 @@ def _inside(events: Sequence[Event], tasks: Sequence[str]) -> dict[str, Any]:
     )
     columns = {name: [event[name] for event in found] for name in ("phase", "step", "cpu_seconds")}
     return {**columns, "scores": [[e["scores"].get(task) for task in tasks] for e in found]}
+
+
+def _work(done: Sequence[Event]) -> dict[str, Any]:
+    """Return operations and bytes of the experiences that are done."""
+    counted = [event["operations"] for event in done if "operations" in event]
+    kept = [event["bytes"] for event in done if event.get("bytes")]
+    uncounted = Counter[str]()
+    for one in counted:
+        uncounted.update(one["uncounted"])
+    return {
+        "learned": [one["learned"] for one in counted],
+        "answer": counted[-1]["answer"] if counted else {},
+        "uncounted": dict(uncounted),
+        "bytes": {name: [one[name] for one in kept] for name in (kept[0] if kept else {})},
+    }
 
 
 def _moment(seconds: float) -> str:

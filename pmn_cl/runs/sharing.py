@@ -70,6 +70,7 @@ class Sharing:
             samples_seen=self._strategy.samples_seen - self._before,
             trainable=self._strategy.parameter_count().trainable,
             curve=curve_of(self._task, self._journal.events),
+            operations=self._strategy.operations_taken().learned,
             inside=moments_of(self._keeper.done, self._task, self._journal.events),
         )
 

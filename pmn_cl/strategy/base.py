@@ -8,7 +8,7 @@ To add one, subclass ``Strategy`` in a file of your own and name it in a stream'
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
@@ -81,6 +81,14 @@ class State(NamedTuple):
     facts: dict[str, Any]
 
 
+class Operations(NamedTuple):
+    """Floating-point operations, and what else was carried out and is not among them."""
+
+    learned: float | None = None  # in the last phase
+    answer: Mapping[str, float] = {}  # by task: of one sample whose scene is new
+    uncounted: Mapping[str, int] = {}  # elements that other operations made, by name
+
+
 class ParameterCount(NamedTuple):
     """How many numbers a strategy has, and how many of them learned the last task."""
 
@@ -99,6 +107,7 @@ class LearningCost:
     trainable: int  # parameters that it could change
     curve: list[dict[str, Any]]  # what each validation showed, as a result has it
     inside: list[dict[str, Any]] = field(default_factory=list)  # its score on the probe meanwhile
+    operations: float | None = None  # floating-point operations
 
 
 class Strategy(ABC):
@@ -171,6 +180,14 @@ class Strategy(ABC):
     def parameter_count(self) -> ParameterCount:
         """Return how large it is by now."""
         return ParameterCount(0, 0)
+
+    def kept_bytes(self) -> dict[str, int]:
+        """Return how many bytes are kept: `weights`, `buffers`, and by the `method` beside them."""
+        return {}
+
+    def operations_taken(self) -> Operations:
+        """Return how many operations learning and answering took, where they are counted."""
+        return Operations()
 
     def digest(self) -> str:
         """Return a digest of all that was learned, where there is one."""

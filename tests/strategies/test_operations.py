@@ -1,0 +1,133 @@
+"""Operations against torch's own counter and by hand; what is not counted; nothing changes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks.stream import Stream
+from pmn_cl.config.stream import load_spec
+from pmn_cl.results.result import read_result
+from pmn_cl.runs.driver import Driver
+from pmn_cl.runs.plan import plan_runs
+from strategies.operations import OperationCounter, OperationLog, bytes_of
+
+STREAM = """
+name: tiny
+world: {name: digits, scenes: {train: 300, val: 50, test: 100, novel: 100}}
+tasks: [obj, {task: rel, calls: [obj]}, {task: cnt, calls: [obj, rel]}]
+budget: 10
+strategies: [hard_sharing, pmn, replay, ewc, lwf]
+seeds: [0]
+"""
+
+
+def test_products_are_counted_as_torch_does_and_by_hand() -> None:
+    network = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 3))
+    x = torch.randn(11, 5)
+    with FlopCounterMode(display=False) as theirs:
+        network(x).sum().backward()
+    with OperationCounter() as ours:
+        network(x).sum().backward()
+    # Forwards, weights' gradients, and those of the second layer's inputs: x needs none.
+    by_hand = 2 * 11 * (2 * 5 * 7 + 3 * 7 * 3)
+    assert ours.operations == theirs.get_total_flops() == by_hand
+    assert ours.others["tanh"] == ours.others["tanh_backward"] == 11 * 7
+    assert "t" not in ours.others and "view" not in ours.others
+
+
+def test_a_step_stands_for_all_of_its_kind() -> None:
+    log, weight = OperationLog(), torch.randn(4, 4)
+
+    def step(kind: str, products: int, samples: int = 8) -> None:
+        log.begin_step(kind, samples)
+        for _ in range(products):
+            weight @ weight
+        log.end_step()
+
+    for kind, products in (("first", 3), ("first", 3), ("later", 1), ("later", 1), ("later", 1)):
+        step(kind, products)
+    assert log.learned == (2 * 3 + 3) * 2 * 4**3
+    again = OperationLog()
+    again.load_state(json.loads(json.dumps(log.state())))
+    again.begin_step("later", 4)  # half as many samples
+    assert again.learned == log.learned + 4**3
+    log.begin_phase()
+    assert log.learned == 0
+
+
+def test_a_step_that_fails_leaves_no_counter_behind() -> None:
+    log = OperationLog()
+
+    def failing() -> None:
+        with log.closing():
+            log.begin_step("a", 1)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        failing()
+    before = OperationCounter()
+    with before:
+        torch.ones(2, 2) @ torch.ones(2, 2)
+    assert before.operations == 16
+    log.end_step()
+    assert log.learned == 0
+
+
+def test_answers_are_counted_once_for_a_sample() -> None:
+    log, weight = OperationLog(), torch.randn(4, 4)
+    for _ in range(2):
+        with log.answering("obj", 8):
+            torch.randn(8, 4) @ weight
+    assert log.answer == {"obj": 2 * 4 * 4}
+
+
+def test_bytes_by_hand() -> None:
+    assert bytes_of([torch.zeros(3), torch.zeros(2, dtype=torch.int64)]) == 12 + 16
+
+
+@pytest.fixture(scope="module")
+def results(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "stream.yaml").write_text(STREAM, "utf-8")
+    found = Driver(folder / "out", cache=cache).run(plan_runs(load_spec(folder / "stream.yaml")))
+    assert [result.error for result in found] == [None] * 5
+    return {r.strategy: folder / "out" / r.key / "result.json" for r in found}
+
+
+def test_every_run_says_what_it_took_and_keeps(results: dict[str, Path]) -> None:
+    work = {name: read_result(path).work for name, path in results.items()}
+    for found in work.values():
+        assert len(found.learned) == 3 and all(found.learned)
+        assert found.answer.keys() == {"obj", "rel", "cnt"} and found.uncounted["sum"] > 0
+        assert found.bytes["weights"] == sorted(found.bytes["weights"])
+    parameters = read_result(results["hard_sharing"]).parameters["total"]
+    assert work["hard_sharing"].bytes["weights"] == [4 * count for count in parameters]
+    assert work["hard_sharing"].bytes["method"] == [0, 0, 0] == work["pmn"].bytes["method"]
+    # A copy of the network from the second task on; Fisher values and old weights; samples.
+    assert work["lwf"].bytes["method"][0] == 0
+    assert work["lwf"].bytes["method"][2] >= work["lwf"].bytes["weights"][1]
+    assert work["ewc"].bytes["method"][0] >= work["ewc"].bytes["weights"][0]
+    assert work["replay"].bytes["method"][1] > 100_000
+    # On the same batches, a copy that answers, too, and samples again, take more.
+    assert work["lwf"].learned[0] == pytest.approx(work["hard_sharing"].learned[0])
+    for dearer in ("lwf", "replay"):
+        assert work[dearer].learned[2] > 1.2 * work["hard_sharing"].learned[2]
+
+
+def test_the_count_of_a_task_by_hand(results: dict[str, Path], cache: Path) -> None:
+    """M_obj: two layers over all regions of a scene, padding too; x needs no gradient."""
+    result = read_result(results["pmn"])
+    spec = load_spec(results["pmn"].parent.parent.parent / "stream.yaml")
+    [experience, *_] = Stream.open(spec, 0, cache=cache).as_avalanche().streams["train"]
+    x, _ = experience.batches[[0]]
+    regions, width = x["regions"].shape[1:]
+    hidden, classes = 160, len(experience.samples.store.names["objects"])
+    each = 2 * regions * (2 * width * hidden + 3 * hidden * classes)
+    assert result.work.learned[0] == pytest.approx(each * result.costs[0].samples_seen, rel=1e-6)
+    assert result.work.answer["obj"] == 2 * regions * (width * hidden + hidden * classes)
