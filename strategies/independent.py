@@ -37,7 +37,8 @@ class ParameterMatched(Independent):
         super().expect(experiences)
         usual = self.options.model_copy(update={"widths": {}})
         ours = "strategies.independent:Independent"
-        self.options = matched_options(ours, self.options, "pmn", usual, experiences)
+        found = matched_options(ours, self.options, "pmn", usual, experiences)
+        self.options, self.matched_ratio = found.options, found.ratio
         self._expected = True
 
     def make_module(self, experience: Experience, callees: Mapping[str, TaskModule]) -> TaskModule:

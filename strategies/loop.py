@@ -50,7 +50,7 @@ from strategies.loaders import (
 from strategies.losses import CountedMap, counted_maps, soft_count
 from strategies.non_finite import non_finite_loss
 from strategies.observation import observe
-from strategies.operations import OperationLog, bytes_of
+from strategies.operations import OperationLog, bytes_of, operations_to_learn
 from strategies.selection import Selection, validation_interval, validation_of
 from strategies.state import load, restore, resume, save, state_of
 
@@ -199,6 +199,10 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
             return Operations(taken.operations, log.answer)
         uncounted = {name: round(elements) for name, elements in log.others.items()}
         return Operations(log.learned, log.answer, uncounted)
+
+    def operations_to_learn(self, experiences: Sequence[Experience]) -> float:
+        """Return about how many operations learning these experiences takes: nothing is learned."""
+        return operations_to_learn(self, experiences)
 
     def kept_bytes(self) -> dict[str, int]:
         """Return what is kept: weights, buffers, and what the method itself remembers.

@@ -13,13 +13,18 @@ number of elements that it made, since a count of 0 would be wrong.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
+
+from pmn_cl.strategy.base import Experience
+
+if TYPE_CHECKING:
+    from strategies.loop import TaskTemplate
 
 Kind: TypeAlias = str
 
@@ -126,6 +131,36 @@ class OperationLog:
         self.learned, self.others = state["learned"], defaultdict(float, state["others"])
         self.answer = dict(state["answer"])
         self._per_sample = {kind: (n, others) for kind, (n, others) in state["per_sample"].items()}
+
+
+def operations_to_learn(strategy: TaskTemplate, experiences: Sequence[Experience]) -> float:
+    """Return about how many operations learning these experiences takes, without learning them.
+
+    Two steps of each task are counted: the scenes of a first epoch are new, those of others known.
+    What a method does beside its losses (projecting gradients, weighing weights) is not among them.
+    """
+    total = 0.0
+    for experience in experiences:
+        strategy.experiences[experience.task_label] = experience
+        strategy.batch_experience = experience
+        strategy.prepare(experience)
+        strategy.attach_scenes(experience)
+        batches = strategy.batches_of(experience)
+        steps = strategy.settings[experience.task.name].steps(len(batches), strategy.budget)
+        x, y, _ = next(iter(batches.from_step(0)))
+        strategy.model.train()
+        counted = []
+        for _ in range(2):
+            with OperationCounter() as counter:
+                _, loss = strategy.batch_loss(x, y, experience)
+                loss.backward()  # type: ignore[no-untyped-call]
+            counted.append(counter.operations / len(x))
+        strategy.model.zero_grad(set_to_none=True)
+        first = min(1.0, steps / len(batches))  # epochs
+        again = steps / len(batches) - first
+        total += len(experience.batches) * (first * counted[0] + again * counted[1])
+        strategy.finish(experience)
+    return total
 
 
 def bytes_of(tensors: Iterable[Tensor]) -> int:

@@ -138,7 +138,9 @@ class StrategySpec(_Spec):
     variant: str = ""
     """A label that tells settings of one strategy apart, and nothing else."""
     matched_to: str | None = None
-    """The strategy that it gets as many parameters as."""
+    """The strategy that it gets as much of something as."""
+    matched_by: Literal["parameters", "bytes", "flops"] = "parameters"
+    """Of what: parameters, bytes of all that is kept, or operations of learning the stream."""
     options: dict[str, Any] = Field(default_factory=dict)
     """As given: a default that is spelt out may mean something else."""
     tuned: TunedSpec | None = None

@@ -86,6 +86,8 @@ class Work(_Record):
     """By task: operations of answering one sample whose scene is new."""
     uncounted: dict[str, int] = Field(default_factory=dict)
     """By name: elements that other operations made in all learning, which are not counted."""
+    matched: float | None = None
+    """To how much of the strategy that it is matched to, before learning; null: to none."""
     bytes: dict[str, list[int]] = Field(default_factory=dict)
     """After each experience: of `weights`, `buffers`, and what the `method` keeps beside them."""
 

@@ -24,7 +24,7 @@ from pmn_cl.runs.journal import Journal
 from pmn_cl.runs.record import curve_point, result_of, write_epoch
 from pmn_cl.runs.sharing import Sharing
 from pmn_cl.strategy.base import Experience, Strategy, TrainingProgress
-from pmn_cl.strategy.matching import matched_options_for
+from pmn_cl.strategy.matching import Match, matched_options_for
 
 
 def make_strategy(
@@ -35,24 +35,29 @@ def make_strategy(
     on_progress: Callable[[TrainingProgress], None] | None = None,
 ) -> Strategy:
     """Return the strategy of a run, ready for its first experience."""
+    found = matched(run, experiences)
     strategy = strategy_class(run.strategy.name)(
-        options=_options(run, experiences),
+        options=found.options,
         seed=run.seed,
         device=device,
         budget=run.stream.budget,
         on_progress=on_progress,
     )
+    if run.strategy.matched_to is not None:
+        strategy.matched_ratio = found.ratio
     strategy.expect(experiences)
     return strategy
 
 
-def _options(run: RunSpec, experiences: Sequence[Experience]) -> Any:
+def matched(run: RunSpec, experiences: Sequence[Experience]) -> Match:
     """Return the options of the strategy; one that is matched to another gets its size."""
-    options, other = options_of(run.strategy), run.strategy.matched_to
+    given, other = run.strategy, run.strategy.matched_to
+    options = options_of(given)
     if other is None:
-        return options
+        return Match(options, 1)
     others = {} if run.matched is None else {other: options_of(run.matched)}
-    return matched_options_for(run.strategy.name, options, other, experiences, others)
+    by = given.matched_by
+    return matched_options_for(given.name, options, other, experiences, others, by)
 
 
 def carry_out(
@@ -249,6 +254,7 @@ def _facts(run: RunSpec, strategy: Strategy, experiences: dict[str, Any]) -> dic
         "samples": {split: [len(e.samples) for e in some] for split, some in experiences.items()},
         "constant": constant_scores(experiences, scored),
         "floors": family_floors(experiences, list(dict.fromkeys(["val", *scored]))),
+        "matched": strategy.matched_ratio,
         "data": training[0].samples.store.digest,
         "versions": versions(),
         "revision": code_revision(),

@@ -75,7 +75,7 @@ def result_of(run: RunSpec, events: Sequence[Event]) -> Result:
             "validation": done[-1]["validation"] if done else {},
             "curves": {task: curve_of(task, events) for task in tasks},
             "inside": _inside(events, tasks),
-            "work": _work(done),
+            "work": {**_work(done), "matched": facts.get("matched")},
             "parameters": {
                 what: [event["parameters"][what] for event in done]
                 for what in ("total", "trainable")

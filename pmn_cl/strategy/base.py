@@ -118,6 +118,7 @@ class Strategy(ABC):
     keeps_data: ClassVar[bool] = False  # keeps samples of earlier tasks, to look at them again
     reads: ClassVar[tuple[str, ...]] = ()  # columns that it answers by, beside the task's query
     on_step: Callable[[], None] | None = None  # called after every training step, if it is set
+    matched_ratio: float | None = None  # to the strategy that it was made as large as
 
     def __init__(
         self,

@@ -1,6 +1,7 @@
-"""Makes a strategy as large as another: widens or narrows it until its parameters are as many.
+"""Makes a strategy as large as another: widens or narrows it until both have as much of something.
 
-Parameters are counted by building the network for all experiences of a stream, without learning.
+That is parameters, bytes, or operations. All are counted on the network for all experiences of a
+stream, without learning; operations by a step of each task (``operations_to_learn``).
 Importing this file is cheap: torch comes with the first count.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
@@ -16,7 +17,8 @@ from pmn_cl import registry
 from pmn_cl.errors import UserError
 from pmn_cl.strategy.base import Experience, Strategy
 
-TOLERANCE = 0.01  # of the parameters to reach
+TOLERANCE = 0.01  # of the amount to reach
+Amount = Literal["parameters", "bytes", "flops"]
 
 
 @dataclass(frozen=True)
@@ -37,49 +39,57 @@ class Knob:
 
 
 class Match(NamedTuple):
-    """Options, and how many parameters they make."""
+    """Options, and how much they make."""
 
     options: Any
     total: int
+    target: int = 1
+
+    @property
+    def ratio(self) -> float:
+        """Return how near that is to what was to be reached."""
+        return self.total / self.target
 
 
 def match(
-    total: Callable[[Any], int],
+    total_of: Callable[[Any], int],
     options: BaseModel,
     coarse: Knob,
     fine: Knob,
     target: int,
     tolerance: float = TOLERANCE,
+    by: Amount = "parameters",
 ) -> Match:
     """Turn the coarse knob, and the fine one where that is not enough, until the total fits.
 
-    What fits already stays as it is. The total must not fall as a knob is turned up.
+    What fits already stays as it is. The total must not fall as a knob is turned up. Where none
+    fits, the nearest will do of bytes and operations, which no knob may reach.
     """
 
     def distance(found: Match) -> int:
         return abs(found.total - target)
 
     allowed = tolerance * target
-    nearest = Match(options, total(options))
+    nearest = Match(options, total_of(options))
     if distance(nearest) > allowed:
-        around = _around(total, options, coarse, target)
+        around = _around(total_of, options, coarse, target)
         nearest = min([nearest, *around], key=distance)
         if distance(nearest) > allowed:  # one step of the coarse knob is more than that
             for start in around:
-                finer = _around(total, start.options, fine, target)
+                finer = _around(total_of, start.options, fine, target)
                 nearest = min([nearest, *finer], key=distance)
-    if distance(nearest) > allowed:
+    if distance(nearest) > allowed and by == "parameters":
         knobs = " and ".join(".".join(knob.path) for knob in (coarse, fine))
         raise UserError(
             f"no {knobs} give {target} parameters within {tolerance:.0%}: the nearest are "
             f"{nearest.total} ({nearest.total / target - 1:+.1%}); compare with a strategy of "
             "another size"
         )
-    return nearest
+    return nearest._replace(target=target)
 
 
 def _around(
-    total: Callable[[Any], int], options: Any, knob: Knob, target: int
+    total_of: Callable[[Any], int], options: Any, knob: Knob, target: int
 ) -> tuple[Match, Match]:
     """Return the last setting of a knob that is not above the target, and the next; or its ends.
 
@@ -88,7 +98,7 @@ def _around(
 
     def at(value: int) -> Match:
         turned = knob.turned(options, value)
-        return Match(turned, total(turned))
+        return Match(turned, total_of(turned))
 
     low = high = knob.least
     below = above = at(low)
@@ -120,6 +130,23 @@ def total_parameters(name: str, options: Any, experiences: Sequence[Experience])
     return strategy.parameter_count().total
 
 
+def total(name: str, options: Any, experiences: Sequence[Experience], by: Amount) -> int:
+    """Return how much a strategy has after these experiences."""
+    if by == "parameters":
+        return total_parameters(name, options, experiences)
+    import torch
+
+    strategy: Any = _strategy(name)(options=options)
+    if not hasattr(strategy, "operations_to_learn"):
+        raise UserError(f"{name!r} has no network, so that its size cannot be compared")
+    with torch.random.fork_rng(devices=[]):
+        strategy.expect(experiences)
+        if by == "flops":
+            return round(strategy.operations_to_learn(experiences))
+        strategy.build(experiences)
+    return sum(int(kept) for kept in strategy.kept_bytes().values())
+
+
 def knobs(name: str, options: BaseModel, experiences: Sequence[Experience]) -> tuple[Knob, Knob]:
     """Return the coarse and the fine knob of a strategy, by what its options have.
 
@@ -139,18 +166,24 @@ def knobs(name: str, options: BaseModel, experiences: Sequence[Experience]) -> t
 
 
 def matched_options(
-    name: str, options: Any, other: str, other_options: Any, experiences: Sequence[Experience]
-) -> Any:
-    """Return the options with which a strategy has as many parameters as another one."""
+    name: str,
+    options: Any,
+    other: str,
+    other_options: Any,
+    experiences: Sequence[Experience],
+    by: Amount = "parameters",
+) -> Match:
+    """Return the options with which a strategy has as much of something as another one."""
     coarse, fine = knobs(name, options, experiences)
-    target = total_parameters(other, other_options, experiences)
+    target = total(other, other_options, experiences, by)
     try:
-        found = match(
-            lambda tried: total_parameters(name, tried, experiences), options, coarse, fine, target
+        return match(
+            lambda tried: total(name, tried, experiences, by),
+            *(options, coarse, fine, target),
+            by=by,
         )
     except UserError as error:
         raise UserError(f"{name!r} cannot be made as large as {other!r}: {error}") from None
-    return found.options
 
 
 def matched_options_for(
@@ -159,7 +192,8 @@ def matched_options_for(
     matched_to: str,
     experiences: Sequence[Experience],
     others: Mapping[str, Any] | None = None,
-) -> Any:
+    by: Amount = "parameters",
+) -> Match:
     """Return options that make a strategy as large as another of the stream.
 
     ``others`` are the options of the strategies in the stream; one that is not there is as large
@@ -167,10 +201,10 @@ def matched_options_for(
     """
     kind = _strategy(matched_to)
     if others is not None and matched_to in others:
-        return matched_options(name, options, matched_to, others[matched_to], experiences)
+        return matched_options(name, options, matched_to, others[matched_to], experiences, by)
     same = {"size"} & type(options).model_fields.keys() & kind.Options.model_fields.keys()
     usual = kind.Options.model_validate({field: getattr(options, field) for field in same})
-    return matched_options(name, options, matched_to, usual, experiences)
+    return matched_options(name, options, matched_to, usual, experiences, by)
 
 
 def _strategy(name: str) -> type[Strategy]:

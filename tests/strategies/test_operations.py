@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.stream import Stream
+from pmn_cl.config.names import strategy_class
 from pmn_cl.config.stream import load_spec
 from pmn_cl.results.result import read_result
 from pmn_cl.runs.driver import Driver
@@ -118,6 +119,16 @@ def test_every_run_says_what_it_took_and_keeps(results: dict[str, Path]) -> None
     assert work["lwf"].learned[0] == pytest.approx(work["hard_sharing"].learned[0])
     for dearer in ("lwf", "replay"):
         assert work[dearer].learned[2] > 1.2 * work["hard_sharing"].learned[2]
+
+
+def test_what_learning_takes_is_known_before(results: dict[str, Path], cache: Path) -> None:
+    spec = load_spec(results["pmn"].parent.parent.parent / "stream.yaml")
+    for name in ("hard_sharing", "pmn"):
+        experiences = list(Stream.open(spec, 0, cache=cache).as_avalanche().streams["train"])
+        strategy = strategy_class(name)(budget=spec.budget)
+        expected = sum(found or 0.0 for found in read_result(results[name]).work.learned)
+        # Batches differ: other scenes together, other lengths of questions.
+        assert strategy.operations_to_learn(experiences) == pytest.approx(expected, rel=0.03)
 
 
 def test_the_count_of_a_task_by_hand(results: dict[str, Path], cache: Path) -> None:

@@ -20,6 +20,7 @@ from pmn_cl.strategy.matching import (
     match,
     matched_options,
     matched_options_for,
+    total,
     total_parameters,
 )
 
@@ -158,7 +159,7 @@ def test_what_is_matched_to_pmn_has_its_parameters_within_a_percent(
     name: str, experiences: list[Any]
 ) -> None:
     usual = made(name, **LARGE[name])
-    found = matched_options_for(name, usual, "pmn", experiences)
+    found = matched_options_for(name, usual, "pmn", experiences).options
     target = counted("pmn", made("pmn"), experiences)
     assert abs(counted(name, found, experiences) / target - 1) <= 0.01
     assert abs(counted(name, usual, experiences) / target - 1) > 0.01  # it was changed
@@ -170,7 +171,7 @@ def test_pmn_itself_can_be_as_large_as_another(experiences: list[Any]) -> None:
     options = made("pmn", asking="own")
     found = matched_options(
         "pmn", options, "hard_sharing", made("hard_sharing", width=300), experiences
-    )
+    ).options
     target = counted("hard_sharing", made("hard_sharing", width=300), experiences)
     assert abs(counted("pmn", found, experiences) / target - 1) <= 0.01
 
@@ -180,7 +181,7 @@ def test_the_others_options_are_those_of_the_stream_where_they_are_known(
 ) -> None:
     other = made("pmn", widths={"cap": {"caption": 150}})
     usual = made("hard_sharing")
-    found = matched_options_for("hard_sharing", usual, "pmn", experiences, {"pmn": other})
+    found = matched_options_for("hard_sharing", usual, "pmn", experiences, {"pmn": other}).options
     target = counted("pmn", other, experiences)
     assert target > 1.1 * counted("pmn", made("pmn"), experiences)
     assert abs(counted("hard_sharing", found, experiences) / target - 1) <= 0.01
@@ -191,7 +192,7 @@ def test_a_strategy_of_the_papers_size_is_compared_at_the_papers_size(
 ) -> None:
     asked = []
 
-    def matched(name: str, options: Any, other: str, other_options: Any, _: Any) -> Any:
+    def matched(name: str, options: Any, other: str, other_options: Any, *_: Any) -> Any:
         asked.append((name, other, other_options.size))
         return options
 
@@ -219,6 +220,21 @@ def test_what_cannot_be_reached_names_both_strategies(experiences: list[Any]) ->
         UserError, match=f"'{INDEPENDENT}' .* as large as 'hard_sharing': .*nearest"
     ):
         matched_options(INDEPENDENT, made(INDEPENDENT), "hard_sharing", tiny, experiences)
+
+
+@pytest.mark.parametrize("by", ["bytes", "flops"])
+def test_bytes_and_operations_are_matched_too(by: Any, experiences: list[Any]) -> None:
+    usual = made("hard_sharing")
+    found = matched_options_for("hard_sharing", usual, "pmn", experiences, by=by)
+    target = total("pmn", made("pmn"), experiences, by)
+    assert found.target == target and abs(found.ratio - 1) <= 0.01
+    assert total("hard_sharing", found.options, experiences, by) == found.total
+    assert abs(total("hard_sharing", usual, experiences, by) / target - 1) > 0.01
+
+
+def test_what_no_knob_reaches_is_as_near_as_can_be(experiences: list[Any]) -> None:
+    found = match(size, Shape(), COARSE, FINE, 50, by="flops")
+    assert found.total == 96 and found.ratio == pytest.approx(96 / 50)
 
 
 def test_counting_draws_no_random_numbers(experiences: list[Any]) -> None:
