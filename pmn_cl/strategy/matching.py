@@ -142,9 +142,11 @@ def total(name: str, options: Any, experiences: Sequence[Experience], by: Amount
     with torch.random.fork_rng(devices=[]):
         strategy.expect(experiences)
         if by == "flops":
-            return round(strategy.operations_to_learn(experiences))
+            operations: float = strategy.operations_to_learn(experiences)
+            return round(operations)
         strategy.build(experiences)
-    return sum(int(kept) for kept in strategy.kept_bytes().values())
+    kept: Mapping[str, int] = strategy.kept_bytes()
+    return sum(kept.values())
 
 
 def knobs(name: str, options: BaseModel, experiences: Sequence[Experience]) -> tuple[Knob, Knob]:
