@@ -40,11 +40,15 @@ class Grades(BaseModel):
     baseline: float = Field(ge=0, le=4)
 
 
+_STUDIES = ("run", "ablate", "sweep")  # that claims are about
+
+
 class Evidence:
     """Completed results by what tells them apart, and what judges thought, where they did."""
 
     def __init__(self, results: Iterable[Result], grades: Sequence[Grades] = ()) -> None:
-        self.results = [result for result in results if result.status == "completed"]
+        done = (result for result in results if result.status == "completed")
+        self.results = [result for result in done if result.run.study in _STUDIES]
         self.grades = grades
         if not self.results:
             raise UserError("no run is completed: nothing to check")

@@ -56,9 +56,9 @@ def list_results(folder: Path, as_json: bool, wide: bool, only: ResultFilter) ->
     """Say what runs are in FOLDER, how they ended, and what they scored on test."""
     import json
 
+    from pmn_cl.console import print_table
     from pmn_cl.results.result import chosen, no_collecting, read_results
     from pmn_cl.results.table import LEAST, closing_table, listed
-    from pmn_cl.tables import print_table
 
     with no_collecting():
         found = chosen(read_results(folder), only)
@@ -117,9 +117,10 @@ def compare(
     """
     from rich.table import Table
 
+    from pmn_cl.console import print_table
     from pmn_cl.results import compare as comparing
+    from pmn_cl.results.measures.orders import order_table, said_of_orders
     from pmn_cl.results.result import chosen, leading_split, read_results
-    from pmn_cl.tables import print_table
 
     every = chosen(read_results(folder), only)
     results = comparing.of_streams(every) or every
@@ -143,10 +144,14 @@ def compare(
     here.print(comparing.note(found))
     if measures:
         _print_measures(results, split, here)
+    orders = order_table(every, split)
+    if orders is not None:
+        print_table(here, orders)
+        here.print("\n".join(said_of_orders(every)))
     if by is not None:
         _print_families(results, split, here)
     if left_out := len(every) - len(results):
-        here.print(f"{left_out} runs of sweep and ablate are not in this table")
+        here.print(f"{left_out} runs of sweep, ablate or other orders are not in this table")
     here.print(f"in MLflow: pmn-bench ui {folder}", soft_wrap=True)
     for path in save:
         path.write_text(comparing.FORMATS[path.suffix[1:]](found), "utf-8")
@@ -157,8 +162,8 @@ def _print_measures(results: Sequence[Result], split: str, here: Console) -> Non
     """Print every measure of every strategy, and what each is."""
     from rich.table import Table
 
+    from pmn_cl.console import print_table
     from pmn_cl.results.measures.table import measure_table
-    from pmn_cl.tables import print_table
 
     found = measure_table(results, split)
     table = Table(box=None, header_style="bold", title=f"measures, {split}")
@@ -177,8 +182,8 @@ def _print_families(results: Sequence[Result], split: str, wide: Console) -> Non
     """Print a table for each task that has question families."""
     from rich.table import Table
 
+    from pmn_cl.console import print_table
     from pmn_cl.results.families.table import family_tables
-    from pmn_cl.tables import print_table
 
     tables = family_tables(results, split)
     if not tables:

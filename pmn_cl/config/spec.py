@@ -19,7 +19,7 @@ Split = Literal["val", "test", "novel"]
 SPLITS: tuple[Split, ...] = ("test", "novel")  # that results are about, usually
 PROBE = "probe"  # the split of a stream that is evaluated inside its tasks, too
 
-Study = Literal["run", "ablate", "sweep", "tune"]
+Study = Literal["run", "ablate", "sweep", "tune", "orders"]
 # How settings are searched: on another world than the one that is judged, after the whole stream;
 # by the first task of the stream alone; or on the judged world itself, after the whole stream.
 Protocol = Literal["another-world", "first-task", "end-of-stream"]
@@ -184,8 +184,17 @@ class BenchmarkSpec(StreamSpec):
     """With each of which it does."""
     splits: list[Split] = Field(default_factory=lambda: list(SPLITS), min_length=1)
     """That runs are evaluated on; `[val]` keeps test closed while settings are chosen."""
+    orders: Literal["all"] | int = 1
+    """In how many orders of its tasks the stream is learned: its own, and others that are valid."""
     tuned: str | None = None
     """A file of `pmn-bench tune --save`, beside the stream: options not said here come from it."""
+
+    @field_validator("orders")
+    @classmethod
+    def _some_orders(cls, orders: Literal["all"] | int) -> Literal["all"] | int:
+        if orders != "all" and orders < 1:
+            raise ValueError(f"found {orders}, expected `all` or how many orders, from 1")
+        return orders
 
     @property
     def stream(self) -> StreamSpec:

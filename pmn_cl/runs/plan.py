@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from pmn_cl.config.orders import orders_of
 from pmn_cl.config.spec import BenchmarkSpec, RunSpec, StrategySpec
 
 _OF_MODULES = ("pmn", "independent", "parameter_matched")  # strategies that have some in common
@@ -23,13 +24,15 @@ def plan_runs(
     """
     return [
         RunSpec(
-            stream=spec.stream,
+            stream=spec.stream.model_copy(update={"tasks": tasks}),
             strategy=strategy,
             seed=seed,
+            study="orders" if number else "run",
             matched=matched_spec(spec, strategy),
             splits=list(spec.splits),
             reuse=None if reuse is None else str(reuse),
         )
+        for number, tasks in enumerate(orders_of(spec))
         for strategy in spec.strategies
         if not strategies or strategy.name in strategies
         for seed in dict.fromkeys(seeds or spec.seeds)

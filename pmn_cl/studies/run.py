@@ -5,11 +5,13 @@ from __future__ import annotations
 from rich.console import Console
 
 from pmn_cl.config.stream import find_stream
-from pmn_cl.console import show_progress
+from pmn_cl.console import print_table, show_progress
 from pmn_cl.mlflow_mirror.mirror import Mirrored, is_local
 from pmn_cl.mlflow_mirror.views import UI, links
 from pmn_cl.progress import ProgressCallback
+from pmn_cl.results.compare import of_streams
 from pmn_cl.results.families.at_floor import said_at_floor
+from pmn_cl.results.measures.orders import order_table, said_of_orders
 from pmn_cl.results.result import REUSED
 from pmn_cl.results.summary import meaning
 from pmn_cl.results.table import (
@@ -33,7 +35,6 @@ from pmn_cl.studies.conduct import (
     study_folder,
 )
 from pmn_cl.studies.request import RunRequest
-from pmn_cl.tables import print_table
 
 
 def plan_comparison(request: RunRequest) -> StudyPlan:
@@ -90,13 +91,18 @@ def _estimate(plan: StudyPlan, request: RunRequest, console: Console) -> None:
 def _conclude(outcome: Outcome, console: Console, tracking: str | None) -> None:
     """Print what came out, what it means, and where to look further."""
     say = line_printer(console)
-    print_table(console, closing_table(outcome.results), LEAST, more="a wider window shows them")
-    answers, units = answer_table(outcome.results), said_of_units(outcome.results)
+    results = of_streams(outcome.results)
+    print_table(console, closing_table(results), LEAST, more="a wider window shows them")
+    answers, units = answer_table(results), said_of_units(results)
     if answers is not None:
         print_table(console, answers)
     if units is not None:
         say(units)
-    for sentence in (*said_at_floor(outcome.results), *meaning(outcome.results)):
+    orders = order_table(outcome.results)
+    if orders is not None:
+        print_table(console, orders)
+    of_orders = said_of_orders(outcome.results)
+    for sentence in (*of_orders, *said_at_floor(results), *meaning(results)):
         say(sentence)
     for result in outcome.results:
         if result.error is not None:

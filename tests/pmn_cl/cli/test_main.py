@@ -71,8 +71,8 @@ def test_mistakes_go_to_stderr_without_a_traceback() -> None:
     assert result.stderr.splitlines() == [
         "pmn-bench: bad.yaml:5:12: seeds[1]: found 'x' (text), expected a whole number",
         "bad.yaml:6:1: sede: unknown key 'sede', expected one of name, world, tasks, fraction, "
-        "budget, threads, evaluate_every, primary, measures, strategies, seeds, splits, tuned; "
-        "did you mean 'seeds'?",
+        "budget, threads, evaluate_every, primary, measures, strategies, seeds, splits, orders, "
+        "tuned; did you mean 'seeds'?",
     ]
 
 

@@ -42,7 +42,7 @@ seeds: [0, 1]
 TOP_KEYS = (
     "name, world, tasks, fraction, budget, threads, evaluate_every, primary, measures, "
     "strategies, seeds, "
-    "splits, tuned"
+    "splits, orders, tuned"
 )
 TASK_NAMES = "obj, att, rel, cap, cnt, vqa or a reference package.module:Name"
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.table import Table
 
-from pmn_cl.tables import print_table
+from pmn_cl.console import print_table
 
 NAMES = ["hard_sharing_joint ([b, r])", "hard_sharing_joint", "pmn"]
 NUMBERS = [["0.4771", "0.8662", "394,222"], ["0.4772", "0.8663", "394,223"], ["1.0", "", "7"]]
