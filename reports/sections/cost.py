@@ -1,7 +1,8 @@
-"""What a score costs: parameters, computing, samples, memory."""
+"""What a score costs: parameters, operations, computing, samples, memory."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from statistics import fmean
 
 from pmn_cl.results.compare import Comparison
@@ -11,9 +12,16 @@ from reports.blocks import CUT, Figure, Missing, Row, Section, Table, point
 from reports.folder import Gathered
 from reports.svg import PlotPanel, Series, scatter
 
+_AXES = {
+    "parameters": "parameters",
+    "operations to learn": "GFLOP to learn",
+    "bytes kept": "MB kept",
+    "CPU seconds": "CPU s",
+}
+
 
 def cost(found: Gathered) -> Section:
-    """Show parameters and CPU time against score."""
+    """Show parameters, operations, bytes and CPU time against score, and who is on each front."""
     comparison = found.comparison("test")
     title = "Parameters and cost against score"
     if comparison is None:
@@ -21,27 +29,37 @@ def cost(found: Gathered) -> Section:
         return Section("cost", title, [missing])
     what, heights = _heights(comparison)
     amounts = {line.name: _amounts(found.by_name[line.name]) for line in comparison.lines}
-    panels = [
-        _panel(found, of, what, heights, {name: some[n] for name, some in amounts.items()})
-        for n, of in enumerate(("parameters", "CPU seconds"))
-    ]
-    columns = ["strategy", what, "parameters", "CPU s", "learning s", "samples seen", "peak MB"]
+    panels, fronts = [], {}
+    for of, column in _AXES.items():
+        known = {name: a for name, some in amounts.items() if (a := some[column]) is not None}
+        if known:
+            panels.append(_panel(found, of, what, heights, known))
+            fronts[of] = front({n: heights[n].mean for n in heights}, known)
+    titles = list(next(iter(amounts.values())))
+    columns = ["strategy", what, *titles, "best at its cost by"]
     data = [
         Row(
-            [found.label(line.name), as_plus_minus(heights.get(line.name))]
-            + [f"{amount:,.0f}" for amount in amounts[line.name]],
+            [
+                found.label(line.name),
+                as_plus_minus(heights.get(line.name)),
+                *("" if a is None else f"{a:,.0f}" for a in amounts[line.name].values()),
+                ", ".join(of for of, names in fronts.items() if line.name in names),
+            ],
             found.number(line.name),
         )
         for line in comparison.lines
     ]
     figure = Figure(
-        f"Parameters and CPU time of a whole run against the {what}",
+        f"What a whole run takes against the {what}",
         panels,
         Table("What a run takes, mean over seeds", columns, data),
         found.commands("run"),
         "Up and to the left is better; the lower axis grows by factors, and has no place for what "
         "has no parameters. Bars are 95% intervals over seeds. CPU time depends on the machine; "
-        "modules that were taken from other runs count as if learned." + CUT + found.not_drawn,
+        "modules that were taken from other runs count as if learned. Operations are matrix "
+        "products, convolutions and attention, two for each product that is added up; each result "
+        "lists what else was carried out. Best at its cost is what no other strategy beats with as "
+        "little: the Pareto front." + CUT + found.not_drawn,
     )
     return Section("cost", title, [figure])
 
@@ -57,15 +75,35 @@ def _heights(comparison: Comparison) -> tuple[str, dict[str, Interval]]:
     return measure, found
 
 
-def _amounts(some: list[Result]) -> tuple[float, ...]:
-    """Return parameters, CPU and learning seconds, samples seen and peak memory of a run."""
-    return (
-        fmean(result.parameters["total"][-1] for result in some),
-        fmean(sum(c.cpu_seconds for c in result.costs) for result in some),
-        fmean(sum(c.learn_seconds for c in result.costs) for result in some),
-        fmean(result.costs[-1].samples_seen if result.costs else 0 for result in some),
-        fmean(max((c.learn_peak_bytes for c in r.costs), default=0) for r in some) / 1e6,
-    )
+def _amounts(some: list[Result]) -> dict[str, float | None]:
+    """Return what a run takes, mean over seeds; None where older records do not say it."""
+    learned = [[n for n in r.work.learned if n is not None] for r in some]
+    counted = all(r.costs and len(n) == len(r.costs) for n, r in zip(learned, some, strict=True))
+    kept = [sum(sizes[-1] for sizes in r.work.bytes.values()) for r in some if r.work.bytes]
+    return {
+        "parameters": fmean(result.parameters["total"][-1] for result in some),
+        "GFLOP to learn": fmean(map(sum, learned)) / 1e9 if counted else None,
+        "MB kept": fmean(kept) / 1e6 if len(kept) == len(some) else None,
+        "CPU s": fmean(sum(c.cpu_seconds for c in result.costs) for result in some),
+        "learning s": fmean(sum(c.learn_seconds for c in result.costs) for result in some),
+        "samples seen": fmean(r.costs[-1].samples_seen if r.costs else 0 for r in some),
+        "peak MB": fmean(max((c.learn_peak_bytes for c in r.costs), default=0) for r in some) / 1e6,
+    }
+
+
+def front(heights: Mapping[str, float], amounts: Mapping[str, float]) -> list[str]:
+    """Return the names that no other beats with as little: the Pareto front."""
+    known = [name for name in heights if name in amounts]
+    return [
+        name
+        for name in known
+        if not any(
+            heights[other] >= heights[name]
+            and amounts[other] <= amounts[name]
+            and (heights[other], amounts[other]) != (heights[name], amounts[name])
+            for other in known
+        )
+    ]
 
 
 def _panel(
@@ -78,7 +116,7 @@ def _panel(
     series = [
         Series(found.looks[name], [point(height, amounts[name])])
         for name, height in heights.items()
-        if name in found.drawn
+        if name in found.drawn and name in amounts
     ]
     said = "; ".join(f"{s.look.label} {p.y:.3f} with {p.x:,.0f}" for s in series for p in s.points)
     title = f"{what} by {of}"

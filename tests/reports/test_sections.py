@@ -14,16 +14,18 @@ from reports.sections import SECTIONS
 from reports.sections.aggregates import aggregates
 from reports.sections.card import card, reproduce, runs
 from reports.sections.claims import claims
-from reports.sections.cost import cost
+from reports.sections.cost import cost, front
 from reports.sections.curves import curves
 from reports.sections.faithfulness import faithfulness
 from reports.sections.families import families
 from reports.sections.forgetting import forgetting
 from reports.sections.gates import gates
 from reports.sections.graph import call_lists, graph
+from reports.sections.inside import inside
 from reports.sections.ladder import ladder
 from reports.sections.low_data import low_data
 from reports.sections.matrices import matrices
+from reports.sections.measures import measures
 from reports.sections.novel import novel
 from reports.sections.summary import summary
 
@@ -224,10 +226,66 @@ def test_cost_stands_against_the_normalised_average() -> None:
     [figure] = figures(cost(EVERYTHING))
     got = row(figure.data, "pmn")
     # Six experiences with 2 CPU seconds and 1 second of learning each, 7 parameters.
-    assert got[0].startswith("0.836") and got[1:5] == ["7", "12", "6", "1"]
+    assert got[0].startswith("0.836") and got[1:7] == ["7", "", "", "12", "6", "1"]
     assert len(figure.panels) == 2
     alone = Gathered(HERE, [result for result in plain() if result.strategy == "pmn"])
     assert figures(cost(alone))[0].data.columns[1] == "average"
+
+
+def test_operations_and_bytes_have_panels_where_they_were_counted() -> None:
+    kept = {"weights": [10**6] * 6, "method": [2 * 10**6] * 6}
+    work = {"learned": [2e9] * 6, "answer": {}, "uncounted": {}, "bytes": kept}
+    some = [made(name, 0, 0.5 + n / 10, work=work) for n, name in enumerate(("pmn", "pnn"))]
+    [figure] = figures(cost(Gathered(HERE, some)))
+    assert [panel.title.split(" by ")[1] for panel in figure.panels] == [
+        *("parameters", "operations to learn", "bytes kept", "CPU seconds")
+    ]
+    assert row(figure.data, "pmn")[2:4] == ["12", "3"]
+    # As dear in everything, and worse.
+    assert row(figure.data, "pmn")[-1] == ""
+    assert row(figure.data, "pnn")[-1].startswith("parameters, operations to learn, bytes kept")
+
+
+def test_a_front_by_hand() -> None:
+    heights = {"cheap": 0.2, "dear": 0.9, "dearer": 0.8, "as good": 0.9, "twin": 0.2}
+    amounts = {"cheap": 1.0, "dear": 5.0, "dearer": 6.0, "as good": 7.0, "twin": 1.0}
+    assert front(heights, amounts) == ["cheap", "dear", "twin"]
+    assert front({**heights, "unknown": 1.0}, amounts) == ["cheap", "dear", "twin"]
+
+
+def test_measures_have_a_line_each() -> None:
+    section = measures(EVERYTHING)
+    [table] = [block for block in section.blocks if isinstance(block, Table)]
+    assert table.columns[:2] == ["measure", "what it is"]
+    [average] = [line.cells for line in table.rows if line.cells[0] == "normalised average (↑)"]
+    assert average[list(table.columns).index("pmn")] == "0.836 ± 0.007"
+    [missing] = measures(Gathered(HERE, [r for r in plain() if r.strategy == "pmn"])).blocks
+    assert isinstance(missing, Missing) and "executor" in missing.text
+
+
+def test_what_happens_inside_tasks_is_drawn_by_the_steps_of_the_run() -> None:
+    tasks = ["obj", "att"]
+    inside_tasks = {
+        **{"phase": [0, 1], "step": [4, 1], "cpu_seconds": [0.1, 0.2]},
+        "scores": [[0.25, None], [0.5, 0.125]],
+    }
+    curves = {task: [{"step": 40, "loss": 1.0, "score": 0.5}] for task in tasks}
+    splits = {split: [[0.75, None], [0.5, 0.625]] for split in ("test", "probe")}
+    constant = {split: [0.1, 0.1] for split in splits}
+    shape = {"tasks": tasks, "scores": splits, "constant": constant, "curves": curves}
+    one = made(
+        "hard_sharing", 0, 0.5, **shape, secondary={}, inside=inside_tasks, metrics=["m"] * 2
+    )
+    [figure] = figures(inside(Gathered(HERE, [one])))
+    assert [panel.title for panel in figure.panels] == tasks
+    found = {
+        task: [line.cells[2:4] for line in figure.data.rows if line.cells[0] == task]
+        for task in tasks
+    }
+    assert found["obj"] == [["4", "0.250"], ["40", "0.750"], ["41", "0.500"], ["80", "0.500"]]
+    assert found["att"] == [["41", "0.125"], ["80", "0.625"]]
+    [missing] = inside(EVERYTHING).blocks
+    assert isinstance(missing, Missing) and "evaluate_every" in missing.text
 
 
 def test_novel_is_compared_with_test_seed_by_seed() -> None:
