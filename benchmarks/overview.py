@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmarks.stream import Stream, StreamTask
+from pmn_cl.config.spec import PROBE
 from pmn_cl.errors import UserError
 
 
@@ -55,6 +56,10 @@ def print_overview(stream: Stream, console: Console) -> None:
     console.print(heading, soft_wrap=True)
     console.print(Text("Tasks in order, samples of each split, score of the best constant answer"))
     console.print(_task_table(stream))
+    probes = [f"{len(t.splits[PROBE])} of {t.task.name}" for t in stream.tasks if PROBE in t.splits]
+    if probes:
+        said = f"Scored inside tasks, too, on samples of no other split: {', '.join(probes)}"
+        console.print(Text(f"{said}\n"), soft_wrap=True)
     priors = _prior_table(stream)
     if priors.row_count:
         console.print(Text("Most common answers on test"))

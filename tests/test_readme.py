@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tiny_streams import TINY, tiny_stream
 
+from pmn_cl.cli.main import main
 from pmn_cl.config.stream import load_spec
 from pmn_cl.runs.driver import Driver
 from pmn_cl.runs.plan import plan_runs
@@ -39,3 +41,21 @@ def test_a_method_of_ones_own_takes_at_most_forty_lines_and_runs(
     )
     assert pulled.weights[0] != plain.weights[0]  # the penalty is felt
     assert len(pulled.scores["test"]) == 3
+
+
+def test_a_measure_of_ones_own_is_shown_by_compare(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = example("my_measures.py")
+    named = re.search(r"(measures: \[.*\])", code)
+    assert named is not None
+    stream = tiny_stream(
+        tmp_path, "hard_sharing", "hard_sharing_joint", "executor", my_measures=code
+    )
+    stream.write_text(f"{stream.read_text('utf-8')}{named[1]}\n", "utf-8")
+    Driver(tmp_path / "out", cache=cache).run(plan_runs(load_spec(stream), (), [0]))
+    monkeypatch.chdir(tmp_path)
+    shown = CliRunner().invoke(main, ["compare", "out", "--measures"], catch_exceptions=False)
+    assert shown.exit_code == 0, shown.output
+    assert "lowest task (↑)" in shown.output
+    assert "lowest task: the lowest final score of any task" in shown.output

@@ -9,7 +9,7 @@ from pathlib import Path
 COMMANDS = (
     *("help_start.py", "stream_iteration.py", "store_reading.py", "world_building.py"),
     *("relation_folding.py", "memoised_children.py", "training_loop.py", "answer_step.py"),
-    *("scene_batches.py", "recurrent.py"),
+    *("scene_batches.py", "recurrent.py", "continual.py"),
     *("many_results.py", "report.py"),
     "feature_batches.py --scenes 10000",  # parts of their full sizes
     "prepare_features.py --images 4000",
