@@ -56,10 +56,12 @@ def print_overview(stream: Stream, console: Console) -> None:
     console.print(heading, soft_wrap=True)
     console.print(Text("Tasks in order, samples of each split, score of the best constant answer"))
     console.print(_task_table(stream))
-    probes = [f"{len(t.splits[PROBE])} of {t.task.name}" for t in stream.tasks if PROBE in t.splits]
+    probes = {t.task.name: len(t.splits[PROBE]) for t in stream.tasks if PROBE in t.splits}
     if probes:
-        said = f"Scored inside tasks, too, on samples of no other split: {', '.join(probes)}"
-        console.print(Text(f"{said}\n"), soft_wrap=True)
+        each = ", ".join(f"{count} of {task}" for task, count in probes.items())
+        if len({*probes.values()}) == 1:
+            each = f"{next(iter(probes.values()))} of each task"
+        console.print(Text(f"Scored inside tasks, too, on samples of no other split: {each}\n"))
     priors = _prior_table(stream)
     if priors.row_count:
         console.print(Text("Most common answers on test"))

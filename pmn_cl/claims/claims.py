@@ -21,7 +21,7 @@ from pmn_cl.claims.evidence import (
     module,
     tuned_count,
 )
-from pmn_cl.claims.rule import Check, Claim, above, every, unchanged
+from pmn_cl.claims.rule import Check, Claim, above, every, unchanged, unchanged_inside
 from pmn_cl.results.paper import FRACTIONS, RUNGS
 
 OURS = "ours"
@@ -64,6 +64,13 @@ CLAIMS = (
         "abstract, B.2",
         "no number",
         unchanged,
+    ),
+    Claim(
+        "no forgetting inside",
+        "No score moves inside a task either: every evaluation while later tasks are learned",
+        OURS,
+        "",
+        unchanged_inside,
     ),
     # Section 4.1, task by task.
     Claim(

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from pmn_cl.claims.evidence import Evidence, Measure
 from pmn_cl.errors import UserError, did_you_mean
-from pmn_cl.results.result import Result
+from pmn_cl.results.result import PROBE, Result
 from pmn_cl.results.statistics import Interval, Paired, holm, interval, paired, seeds_needed
 
 RULE = """\
@@ -151,11 +151,20 @@ def unchanged(evidence: Evidence, split: str) -> Finding:
 
     But for those in which modules are fine-tuned, which is another claim.
     """
+    return _unchanged(evidence, lambda run: _largest_change(run, split))
+
+
+def unchanged_inside(evidence: Evidence, split: str) -> Finding:
+    """Check that no score of PMN changes while later tasks are learned, on the probe."""
+    return _unchanged(evidence, _largest_change_inside)
+
+
+def _unchanged(evidence: Evidence, change_of: Callable[[Result], float | None]) -> Finding:
     frozen = [
         (run.seed, change)
         for run in evidence.results
         if run.strategy == "pmn" and not run.options.get("finetune")
-        if (change := _largest_change(run, split)) is not None
+        if (change := change_of(run)) is not None
     ]
     shown = "largest change of a score"
     if not frozen:
@@ -179,6 +188,24 @@ def _largest_change(run: Result, split: str) -> float | None:
     later = [(row[j], matrix[j][j]) for i, row in enumerate(matrix) for j in range(i)]
     known = [abs(now - then) for now, then in later if now is not None and then is not None]
     return max(known) if known and len(known) == len(later) else None
+
+
+def _largest_change_inside(run: Result) -> float | None:
+    """Return by how much a score inside a later task differs at most from that right after its own.
+
+    None where no earlier task was scored inside a later one.
+    """
+    after = run.scores.get(PROBE, [])
+    if len(after) < len(run.tasks):
+        return None
+    changes = [
+        abs(now - then)
+        for phase, row in zip(run.inside.phase, run.inside.scores, strict=True)
+        for j, now in enumerate(row[:phase])
+        if now is not None and (then := after[j][j]) is not None
+    ]
+    # Scores inside tasks are kept with fewer digits.
+    return max(0.0 if change < 1e-5 else change for change in changes) if changes else None
 
 
 # --- claims ------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from pmn_cl.config.spec import PROBE as PROBE
 from pmn_cl.config.spec import RunSpec
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.files import write_whole

@@ -140,6 +140,10 @@ def _one(name: str, seed: int, splits: Mapping[str, Mapping[str, float]]) -> Res
             if key.startswith(f"{name}/")
         }
         secondary[split] = [{}] * (len(tasks) - 1) + [{tasks[-1]: metrics}]
+    if name == "pmn":  # scored inside its last task, too
+        scores["probe"] = scores["test"]
+        row = [*scores["test"][-1][:-1], None]
+        changes["inside"] = {"phase": [5], "step": [1], "cpu_seconds": [0.1], "scores": [row]}
     given = {**_shape(tasks), **changes, "scores": scores, "secondary": secondary}
     key = f"{strategy}-{changes['variant']}-{fraction}-{seed}".replace(" ", "_")
     return result(strategy, seed, [], **given, **_no_costs(), key=key)
@@ -196,7 +200,8 @@ def test_their_mirror_image_satisfies_none_and_splits_are_judged_apart() -> None
     judged = check_claims(Evidence(made(PAPER, mirrored), on_test + on_novel), CLAIMS)
     assert set(verdicts(judged).values()) == {"holds"}
     others = verdicts(judged, "novel")
-    assert others.pop("no forgetting") == "holds"  # which is about no level
+    for name in ("no forgetting", "no forgetting inside"):  # which are about no level
+        assert others.pop(name) == "holds"
     assert set(others.values()) == {"does not hold"}
 
 
@@ -285,7 +290,8 @@ def test_what_a_run_was_told_counts_and_not_its_label() -> None:
 
 def test_every_claim_but_forgetting_and_grades_is_broken_by_some_change() -> None:
     broken = set().union(*(fail for _, fail in CHANGES))
-    others = {name for name in NAMES if name.startswith("judges")} | {"no forgetting"}
+    others = {name for name in NAMES if name.startswith("judges")}
+    others |= {"no forgetting", "no forgetting inside"}
     assert broken | others == set(NAMES)
 
 
@@ -455,6 +461,31 @@ def test_what_was_judged_at_the_end_alone_says_nothing_of_forgetting() -> None:
     assert forgetting(*others)[0] == "not enough data"
 
 
+def inside(seed: int, later: float) -> Result:
+    """A result whose first task is scored while the second is learned."""
+    rows = [[0.8, None], [0.8, 0.5]]
+    moments = {"phase": [0, 1], "step": [1, 1], "cpu_seconds": [0.1, 0.1]}
+    return result(
+        "pmn",
+        seed,
+        rows,
+        scores={"test": rows, "probe": rows},
+        inside={**moments, "scores": [[0.3, None], [later, 0.1]]},
+    )
+
+
+def test_no_score_moves_inside_a_task_either() -> None:
+    def found(*results: Result) -> tuple[str, str]:
+        finding = of(check_claims(Evidence(results), CLAIMS), "no forgetting inside")
+        return finding.verdict, finding.note
+
+    kept = [inside(seed, 0.8) for seed in range(3)]
+    assert found(*kept) == ("holds", "0 in 3 runs")
+    assert found(*kept[:2], inside(2, 0.79)) == ("does not hold", "changed in 1 of 3 runs")
+    nothing = [forgetful(seed, 0.8) for seed in range(3)]
+    assert found(*nothing) == ("not enough data", "nothing of pmn after a second task")
+
+
 # --- what is missing -----------------------------------------------------------------------
 
 
@@ -584,6 +615,9 @@ def _shifted(run: Result, by: float) -> Result:
         update={
             "scores": {split: [moved(row) for row in rows] for split, rows in run.scores.items()},
             "constant": {split: moved(row) for split, row in run.constant.items()},
+            "inside": run.inside.model_copy(
+                update={"scores": [moved(row) for row in run.inside.scores]}
+            ),
             "secondary": {
                 split: [
                     {t: {m: v + by for m, v in some.items()} for t, some in row.items()}
