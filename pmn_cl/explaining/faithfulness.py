@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from pmn_cl.console import show_progress
+from pmn_cl.console import print_table, show_progress
 from pmn_cl.errors import UserError
 from pmn_cl.explaining.opener import open_explainer
 from pmn_cl.explaining.records.faithfulness import (
@@ -105,7 +105,7 @@ def _print(
             apart = line.difference
             cells.append("" if apart is None else as_bracketed(apart.difference, "+.3f"))
         table.add_row(*cells)
-    console.print(table)
+    print_table(console, table)
     seeds = sorted({record.seed for record in records})
     asked = max(record.splits[split].questions for record in records)
     console.print(

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pmn_cl.config.spec import BenchmarkSpec, RunSpec, StrategySpec, TaskSpec
+from pmn_cl.console import print_table
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.ladder import tables
@@ -169,7 +170,7 @@ def ablate_command(
     outcome = carry_through(plan, request, console)
     for split in splits_of(outcome.results):
         for table in rung_tables(outcome.results, split):
-            console.print(table)
+            print_table(console, table)
     return conclude_study(outcome, console)
 
 

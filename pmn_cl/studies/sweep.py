@@ -18,6 +18,7 @@ from rich.table import Table
 
 from pmn_cl.config.names import call_lists, strategy_options
 from pmn_cl.config.spec import BenchmarkSpec, RunSpec, StrategySpec, TaskSpec
+from pmn_cl.console import print_table
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.low_data import BASE, gains
@@ -147,7 +148,7 @@ def sweep_command(
         return 0
     outcome = carry_through(plan, request, console)
     for split in splits_of(outcome.results):
-        console.print(gains_table(outcome.results, split))
+        print_table(console, gains_table(outcome.results, split))
     return conclude_study(outcome, console)
 
 

@@ -28,6 +28,7 @@ from pmn_cl.config.searches import (
 )
 from pmn_cl.config.spec import BenchmarkSpec, Protocol, RunSpec, StrategySpec, StreamSpec
 from pmn_cl.config.stream import find_stream, load_spec
+from pmn_cl.console import print_table
 from pmn_cl.errors import UserError
 from pmn_cl.results.result import Result
 from pmn_cl.results.table import number
@@ -263,7 +264,7 @@ def tune_command(request: TuningRequest, console: Console) -> int:
         console.print(f"{result.key}: {result.status}: {said}")
     if search.known is not None:
         searched = [method for method in search.methods if search.trials(method)]
-        console.print(_trials_table(search.known, searched))
+        print_table(console, _trials_table(search.known, searched))
         for method in searched:
             if search.known.at_edge(method):
                 console.print(f"{method}: the rate chosen is the edge of what was tried")
