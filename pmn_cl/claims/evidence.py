@@ -91,7 +91,7 @@ class Evidence:
             return self._runs.get(("run", strategy, "", 100), {})
         for label in ("", WITH, WITHOUT):
             found = self._runs.get(("run", strategy, label, 100), {})
-            if found and all(is_told(result) == told for result in found.values()):
+            if found and all(result.told == told for result in found.values()):
                 return found
         return {}
 
@@ -102,12 +102,6 @@ class Evidence:
     def swept(self, strategy: str, fraction: float) -> dict[int, Result]:
         """Return the results of the low-data sweep at a fraction by seed."""
         return self._runs.get(("sweep", strategy, "", fraction), {})
-
-
-def is_told(result: Result) -> bool | None:
-    """Whether a run was told [b, r] of cnt's questions; None: it was told other things, too."""
-    tasks = result.options.get("supervise") or []
-    return None if {*tasks} - {"cnt"} else bool(tasks)
 
 
 _Setting: TypeAlias = tuple[str, str, str, float]

@@ -43,6 +43,7 @@ from pmn_cl.results.statistics import (
 SCRATCH = "independent"
 Stat = Literal["mean", "iqm"]
 NORMALISED = "normalised average"
+TOLD = "told [b, r] of"
 IQM, GAP, BETTER = "normalised IQM", "optimality gap", "P(better)"
 _SINGLE = "one seed: no interval"
 
@@ -63,6 +64,7 @@ class StrategyRow:
     bound: Bound | None = None
     better: float | None = None  # how probably a seed of it is above one of the reference
     shares: Sequence[Sequence[float]] = ()  # normalised scores by seed and task
+    told: str = ""  # of which tasks' questions it was told [b, r]
 
 
 @dataclass(frozen=True)
@@ -198,6 +200,7 @@ def _line(
         p,
         first.bound,
         shares=shares,
+        told=", ".join(first.options.get("supervise") or ()) if first.competes else "",
     )
 
 
@@ -242,15 +245,23 @@ def columns(comparison: Comparison) -> list[str]:
     against = [f"over {comparison.reference}", "p"] if comparison.reference else []
     if against and comparison.stat == "iqm":
         against.append(BETTER)
+    told = [TOLD] if _some_are_told(comparison) else []
     return [
-        *("strategy", "seeds", *comparison.tasks, *_MEASURES[comparison.stat], *against),
+        *("strategy", "seeds", *told, *comparison.tasks, *_MEASURES[comparison.stat], *against),
         *("parameters", "CPU-s", "not above the constant"),
     ]
 
 
+def _some_are_told(comparison: Comparison) -> bool:
+    """Whether some strategies are told [b, r] and others not: those differ in information, too."""
+    return len({line.told for line in comparison.lines if line.bound is None}) > 1
+
+
 def rows(comparison: Comparison) -> list[list[str]]:
     """Return the table: the constant answer first, then a row for each strategy."""
-    floor = [with_bound("constant answer", "floor"), "", *(_number(v) for v in comparison.constant)]
+    told = [""] if _some_are_told(comparison) else []
+    floor = [with_bound("constant answer", "floor"), "", *told]
+    floor += [_number(value) for value in comparison.constant]
     floor += [""] * (len(columns(comparison)) - len(floor))
     return [floor, *(_row(comparison, line) for line in comparison.lines)]
 
@@ -265,6 +276,7 @@ def _row(comparison: Comparison, line: StrategyRow) -> list[str]:
     return [
         with_bound(line.name, line.bound),
         str(len(line.seeds)),
+        *_told(comparison, line),
         *(as_plus_minus(found) for found in line.tasks.values()),
         *(_measured(line, measure) for measure in _MEASURES[comparison.stat]),
         *against,
@@ -272,6 +284,12 @@ def _row(comparison: Comparison, line: StrategyRow) -> list[str]:
         f"{line.cpu_seconds:.0f}",
         ", ".join(line.below_constant),
     ]
+
+
+def _told(comparison: Comparison, line: StrategyRow) -> list[str]:
+    if not _some_are_told(comparison):
+        return []
+    return ["" if line.bound else line.told or "-"]
 
 
 def _measured(line: StrategyRow, measure: str) -> str:
@@ -303,6 +321,8 @@ def note(comparison: Comparison) -> str:
         )
         if comparison.reference:
             said += f"; {BETTER}: how probably a seed is above one of the reference, over tasks"
+    if _some_are_told(comparison):
+        said += "; between those that are told [b, r] and others, differences are of that, too"
     if any(line.bound == "ceiling" for line in comparison.lines):
         said += f"; {CEILING_MEANS}"
     return said

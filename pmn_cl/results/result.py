@@ -224,6 +224,12 @@ class Result(_Record):
         return "ceiling" if self.strategy == CEILING and wide else None
 
     @property
+    def told(self) -> bool | None:
+        """Return whether it was told [b, r] of cnt's questions; None: of others', too."""
+        tasks = self.options.get("supervise") or []
+        return None if {*tasks} - {"cnt"} else bool(tasks)
+
+    @property
     def variant(self) -> str:
         """Return the label of its settings."""
         return self.run.strategy.variant
