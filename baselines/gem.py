@@ -45,6 +45,8 @@ class GradientEpisodicMemory(HardSharing):
     ``samples_seen`` counts the memory's samples at every step that looks at them.
     """
 
+    predictable = False
+
     Options = GemOptions
     keeps_data = True
 

@@ -147,6 +147,8 @@ class HardSharingCumulative(_Mixing):
     steps of all: what is learned again has too few of its own to end one.
     """
 
+    predictable = False
+
     keeps_data = True
 
     def learn(self, experience: Experience, validation: Experience) -> None:

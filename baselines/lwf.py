@@ -61,6 +61,8 @@ _SENTENCES = 16  # of a batch: each has a term per word, and they cost the most
 class LearningWithoutForgetting(HardSharing):
     """One task after another, while the answers to old tasks on the new data are held."""
 
+    predictable = False
+
     Options = LwfOptions
 
     def __init__(self, **given: Any) -> None:

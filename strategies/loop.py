@@ -15,7 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -50,7 +50,12 @@ from strategies.loaders import (
 from strategies.losses import CountedMap, counted_maps, soft_count
 from strategies.non_finite import non_finite_loss
 from strategies.observation import observe
-from strategies.operations import OperationLog, bytes_of, operations_to_learn
+from strategies.operations import (
+    OperationLog,
+    bytes_of,
+    operations_to_answer,
+    operations_to_learn,
+)
 from strategies.selection import Selection, validation_interval, validation_of
 from strategies.state import load, restore, resume, save, state_of
 
@@ -70,6 +75,8 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
     samples, and plugins may watch. ``learn`` and ``predict`` are the same for a harness; scores
     come from ``score``, as Avalanche's metrics do not know mixed tasks.
     """
+
+    predictable: ClassVar[bool] = True  # what it takes is known before: losses, and no more
 
     def __init__(
         self,
@@ -95,6 +102,7 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         self.trainable = 0  # parameters that the last task could change
         self.resume_from: State | None = None  # in the middle of the next task
         self.operations = OperationLog()
+        self._answer_operations: dict[str, float] = {}  # by task, of a sample
         self._kept = 0  # bytes that were kept beside weights and buffers in the last phase
         self._reported = 0.0  # when progress was last reported
         with warnings.catch_warnings():  # we score by ourselves, which Avalanche warns of
@@ -175,13 +183,9 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         self.model.eval()
         self.attach_scenes(experience)
         loader = BatchLoader(experience.batches, _PREDICTED_AT_ONCE, shuffle=False)
-        task, outputs = experience.task, []
+        outputs = (self.model(x.to(self.device), experience.task.name) for x, _ in loader)
         try:
-            for x, _ in loader:
-                with self.operations.answering(task.name, len(x)):
-                    output = self.model(x.to(self.device), task.name)
-                outputs.append(task.decode(output))
-            return np.concatenate(outputs)
+            return np.concatenate([experience.task.decode(output) for output in outputs])
         finally:
             self.model.train(was_training)
 
@@ -194,11 +198,15 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
 
     def operations_taken(self) -> Operations:
         """Return what the last phase took; of what other runs had learned, what it took them."""
-        taken, log = self.taken(), self.operations
+        for experience in self.experiences.values():
+            name = experience.task.name
+            if name not in self._answer_operations:
+                self._answer_operations[name] = operations_to_answer(self, experience)
+        taken, log, answer = self.taken(), self.operations, dict(self._answer_operations)
         if taken is not None:
-            return Operations(taken.operations, log.answer)
+            return Operations(taken.operations, answer, taken.uncounted)
         uncounted = {name: round(elements) for name, elements in log.others.items()}
-        return Operations(log.learned, log.answer, uncounted)
+        return Operations(log.learned, answer, uncounted)
 
     def operations_to_learn(self, experiences: Sequence[Experience]) -> float:
         """Return about how many operations learning these experiences takes: nothing is learned."""
@@ -277,7 +285,8 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         interval = validation_interval(self.settings[name], self.epochs, self.budget)
         self.selection = Selection(self.settings[name].patience, interval)
         self.operations.begin_phase()
-        super()._before_training_exp(**kwargs)
+        with self.operations.around():
+            super()._before_training_exp(**kwargs)
         self._kept = bytes_of(self.extra_state().values())
 
     def batches_of(self, experience: Experience, again: str = "") -> EpochBatches | StagedBatches:
@@ -353,17 +362,11 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
             self.mb_loss = self.loss_of(self.current_experience().task, outputs, y)  # for plugins
             return outputs
         self.samples_seen += len(x)
-        mixed = mixes_tasks(x)
-        if not mixed:
-            self.batch_experience = self.experiences[int(y["task"][0])]
-        kind = "several tasks" if mixed else self.batch_experience.task.name
-        # In a first epoch scenes are new: what frozen modules say of them is worked out there.
-        epoch = "first" if self.clock.train_exp_epochs == 0 else "later"
-        self.operations.begin_step(f"{kind}, {epoch} epoch", len(x))
-        if mixed:
+        if mixes_tasks(x):
             outputs = self.model(x)
             self.mb_loss = self.task_loss(outputs, y)
         else:
+            self.batch_experience = self.experiences[int(y["task"][0])]
             outputs, self.mb_loss = self.batch_loss(x, y, self.batch_experience)
         return outputs
 
@@ -405,6 +408,12 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
             self.train_epochs = 0
         with self.operations.closing():
             super()._train_exp(experience, eval_streams=[], **kwargs)
+
+    def _before_training_iteration(self, **kwargs: Any) -> None:
+        task = int(self.mb_y["task"][0])
+        kind = "several tasks" if mixes_tasks(self.mb_x) else self.experiences[task].task.name
+        self.operations.begin_step(kind, len(self.mb_x))
+        super()._before_training_iteration(**kwargs)
 
     def _after_training_iteration(self, **kwargs: Any) -> None:
         self.operations.end_step()
@@ -457,7 +466,8 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         self.validation_scores.update(self.selection.load_best(self.learning(experience)))
         self.selection = Selection()
         self.finish(experience)
-        super()._after_training_exp(**kwargs)
+        with self.operations.around():
+            super()._after_training_exp(**kwargs)
 
     def current_experience(self) -> Experience:
         """Return the experience that is being learned or evaluated, with its type."""

@@ -74,6 +74,9 @@ class Progressive(TaskTemplate):
             on_progress=on_progress,
         )
 
+        if self.memory is not None:
+            self.memory.watch = self.operations.remembering
+
     def expect(self, experiences: Sequence[Experience]) -> None:
         """Refuse options that name an unknown task."""
         named = ("supervise", "finetune", "modules", "widths", "untrained", "shuffled", "gates_of")

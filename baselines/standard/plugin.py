@@ -23,6 +23,8 @@ from avalanche.core import BasePlugin  # noqa: E402
 class WithPlugin(HardSharing):
     """Hard sharing with a plugin of Avalanche's."""
 
+    predictable = False
+
     def __init__(
         self, *, options: HeadsOptions | None = None, plugins: Sequence[Any] = (), **given: Any
     ) -> None:

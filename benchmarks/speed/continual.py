@@ -66,7 +66,7 @@ def main(folder: Path, cache: Path | None) -> bool:
             for c in result.costs
         )
         each, of_step = meter.seconds / meter.times, learning / sum(steps.values())
-        interval = spec.evaluate_every.steps
+        interval = spec.evaluate_every.interval or 1
         longer = [round(count * _BENCH / _BUDGET) for count in steps.values()]
         times = sum(n // interval + sum(is_early(s, interval) for s in range(1, n)) for n in longer)
         share = times * each / (times * each + sum(longer) * of_step)

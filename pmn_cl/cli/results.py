@@ -65,7 +65,10 @@ def list_results(folder: Path, as_json: bool, wide: bool, only: ResultFilter) ->
         if as_json:
             click.echo(json.dumps([listed(result) for result in found], indent=1))
         else:
-            print_table(console(), closing_table(found), LEAST, wide=wide, more=_WIDE)
+            own = [result for result in found if result.run.study != "orders"]
+            print_table(console(), closing_table(own), LEAST, wide=wide, more=_WIDE)
+            if len(own) < len(found):
+                click.echo(f"{len(found) - len(own)} runs of other orders: `compare` has them")
 
 
 @click.command()

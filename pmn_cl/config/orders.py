@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from pmn_cl.config.names import call_lists, task_class
 from pmn_cl.config.spec import BenchmarkSpec, TaskSpec
@@ -13,8 +14,9 @@ def orders_of(spec: BenchmarkSpec) -> list[list[TaskSpec]]:
 
     In a valid order levels never fall, and what a module calls comes before it.
     """
-    found = [spec.tasks, *(order for order in valid_orders(spec) if order != spec.tasks)]
-    return found if spec.orders == "all" else found[: spec.orders]
+    most = None if spec.orders == "all" else spec.orders - 1  # others are many: no more are made
+    others = (order for order in valid_orders(spec) if order != spec.tasks)
+    return [spec.tasks, *islice(others, most)]
 
 
 def valid_orders(spec: BenchmarkSpec) -> Iterator[list[TaskSpec]]:

@@ -21,7 +21,7 @@ def written_out(data: dict[str, Any]) -> dict[str, Any]:
         found["world"] = _with_options(_mapping(found["world"], "name"), [*WorldSpec.model_fields])
     if isinstance(found.get("tasks"), list):
         found["tasks"] = [_mapping(item, "task") for item in found["tasks"]]
-    if isinstance(found.get("evaluate_every"), int):
+    if isinstance(found.get("evaluate_every"), (int, float)):
         found["evaluate_every"] = {"steps": found["evaluate_every"]}
     if isinstance(found.get("strategies"), list):
         known = [*StrategySpec.model_fields]
@@ -55,7 +55,7 @@ def as_written(loc: Loc, data: dict[str, Any]) -> Loc:
     """Return where something stands in the file, given where it is when written out."""
     place: Any = data
     for depth, part in enumerate(loc):
-        if isinstance(place, (str, int)):  # a short form, which has no parts
+        if isinstance(place, (str, int, float)):  # a short form, which has no parts
             return loc[:depth]
         try:
             place = place[part]

@@ -17,6 +17,7 @@ from pmn_cl.errors import UserError
 
 Split = Literal["val", "test", "novel"]
 SPLITS: tuple[Split, ...] = ("test", "novel")  # that results are about, usually
+EVERY = 250  # steps, between evaluations inside tasks
 PROBE = "probe"  # the split of a stream that is evaluated inside its tasks, too
 
 Study = Literal["run", "ablate", "sweep", "tune", "orders"]
@@ -101,8 +102,8 @@ class EvaluateSpec(_Spec):
     Also after 1, 4, 16, … steps, since most is lost in the first ones.
     """
 
-    steps: int = Field(250, ge=1)
-    """Of training between two evaluations."""
+    steps: int | None = Field(None, ge=1)
+    """Of training between two evaluations; null: 250, unless `seconds` say how often."""
     seconds: float | None = Field(None, gt=0)
     """Of learning between two evaluations, instead of steps: the machine says where they fall."""
     probe: int = Field(256, ge=1)
@@ -110,9 +111,14 @@ class EvaluateSpec(_Spec):
 
     @model_validator(mode="after")
     def _by_one_of_them(self) -> EvaluateSpec:
-        if self.seconds is not None and "steps" in self.model_fields_set:
+        if self.seconds is not None and self.steps is not None:
             raise ValueError("evaluate by `steps` or by `seconds`: leave one of them out")
         return self
+
+    @property
+    def interval(self) -> int | None:
+        """Return the steps between two evaluations; None where seconds decide."""
+        return None if self.seconds is not None else self.steps or EVERY
 
 
 class TunedSpec(_Spec):
@@ -189,11 +195,11 @@ class BenchmarkSpec(StreamSpec):
     tuned: str | None = None
     """A file of `pmn-bench tune --save`, beside the stream: options not said here come from it."""
 
-    @field_validator("orders")
+    @field_validator("orders", mode="before")
     @classmethod
-    def _some_orders(cls, orders: Literal["all"] | int) -> Literal["all"] | int:
-        if orders != "all" and orders < 1:
-            raise ValueError(f"found {orders}, expected `all` or how many orders, from 1")
+    def _some_orders(cls, orders: Any) -> Any:
+        if orders != "all" and (type(orders) is not int or orders < 1):
+            raise ValueError(f"found {orders!r}, expected `all` or how many orders, from 1")
         return orders
 
     @property

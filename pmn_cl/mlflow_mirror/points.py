@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
 import numpy as np
 
 from pmn_cl.config.spec import PROBE
+from pmn_cl.errors import UserError
 from pmn_cl.explaining.records.faithfulness import Faithfulness
 from pmn_cl.results.bounds import normalised_scores, tops
 from pmn_cl.results.compare import of_streams
@@ -123,7 +125,7 @@ def over_seeds(results: Sequence[Result]) -> Iterator[tuple[str, str, int, list[
     groups: dict[tuple[str, int], list[Result]] = {}
     top = tops(of_streams(results), "test")
     for result in results:
-        if result.status == "completed":
+        if result.status == "completed" and result.run.study != "orders":  # they are no seeds
             groups.setdefault((result.name, round(result.fraction)), []).append(result)
     measures = known_measures(results)
     scored = {run.result.key: run for run in in_context(of_streams(results), "test")}
@@ -134,9 +136,10 @@ def over_seeds(results: Sequence[Result]) -> Iterator[tuple[str, str, int, list[
         runs = [scored[result.key] for result in some if result.key in scored]
         for one in measures if len(runs) == len(some) else ():
             # The raw one above is called forgetting, too.
-            values = [] if one.name == "forgetting" else measured_over_seeds(one, runs)
-            if values:
-                yield name, one.name, fraction, values
+            with suppress(UserError):  # of a measure of a user's own; `compare --measures` says it
+                values = [] if one.name == "forgetting" else measured_over_seeds(one, runs)
+                if values:
+                    yield name, one.name, fraction, values
         shares = [own for r in some if (own := normalised_scores(r, "test", top)) is not None]
         if len(shares) == len(some):
             iqm = [float(interquartile_mean(np.array(own))) for own in shares]

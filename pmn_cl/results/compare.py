@@ -200,7 +200,7 @@ def _line(
         p,
         first.bound,
         shares=shares,
-        told=", ".join(first.options.get("supervise") or ()) if first.competes else "",
+        told=", ".join(first.told_of),
     )
 
 

@@ -32,6 +32,7 @@ _MAKE_AGAIN = "move it away, and `pmn-bench run` makes it again"
 Row = list[float | None]
 Bound = Literal["floor", "ceiling"]
 FLOOR, CEILING = "constant", "executor"  # strategies that show what lies between
+BASES = ("independent", "parameter_matched")  # which put no query to M_rel
 # Among the details: how many modules other runs had learned, and what of `cpu_seconds` was theirs.
 REUSED, REUSED_CPU = "modules_reused", "cpu_seconds_reused"
 
@@ -226,8 +227,13 @@ class Result(_Record):
     @property
     def told(self) -> bool | None:
         """Return whether it was told [b, r] of cnt's questions; None: of others', too."""
-        tasks = self.options.get("supervise") or []
-        return None if {*tasks} - {"cnt"} else bool(tasks)
+        return None if {*self.told_of} - {"cnt"} else bool(self.told_of)
+
+    @property
+    def told_of(self) -> list[str]:
+        """Return the tasks of whose questions it was told [b, r]; base modules ask nobody."""
+        tasks: list[str] = self.options.get("supervise") or []
+        return [] if self.strategy in BASES else tasks
 
     @property
     def variant(self) -> str:

@@ -19,6 +19,7 @@ from pmn_cl.results.measures.catalogue import (
 from pmn_cl.results.result import REUSED, REUSED_CPU, Result, leading_split
 
 NORMALISED, HALF_WAY = "normalised", "half-way CPU-s"
+_NEAR = 0.01  # of what was to be matched
 # Columns that a narrow screen does without, the first of them first.
 LEAST = ("parameters", "CPU-s", HALF_WAY, "forgetting")
 
@@ -87,6 +88,18 @@ def said_of_units(results: Sequence[Result]) -> str | None:
         f"{NORMALISED}: {NORMALISED_MEANS}; forgetting in these units; {HALF_WAY}: of learning "
         f"{last}, until validation is half-way from floor to ceiling"
     )
+
+
+def said_of_matching(results: Sequence[Result]) -> list[str]:
+    """Say how near each matched strategy came to what it was matched to, where that is known."""
+    said = {}
+    for result in results:
+        given, ratio = result.run.strategy, result.work.matched
+        if ratio is not None:
+            what = f"the {given.matched_by} of {given.matched_to or 'pmn'}"
+            far = "" if abs(ratio - 1) <= _NEAR else ": no width comes nearer"
+            said[result.name] = f"{result.name}: {ratio:.3f} of {what}{far}"
+    return list(said.values())
 
 
 def answer_table(results: Sequence[Result]) -> Table | None:

@@ -59,10 +59,10 @@ class ContinualEvaluation:
 
     def _is_due(self, every: EvaluateSpec) -> bool:
         step = self._keeper.steps
-        if every.seconds is not None:
-            since = self._keeper.clock.learning_cpu() - self._evaluated
-            return since >= every.seconds or is_early(step, inf)
-        return step % every.steps == 0 or is_early(step, every.steps)
+        if every.interval is not None:
+            return step % every.interval == 0 or is_early(step, every.interval)
+        since = self._keeper.clock.learning_cpu() - self._evaluated
+        return since >= (every.seconds or 0.0) or is_early(step, inf)
 
 
 def write_moment(

@@ -61,7 +61,8 @@ class Clock:
     def count_instead(self, seconds: float, cpu: float, peak: int) -> None:
         """Let learning have taken this: what was learned elsewhere took nothing here."""
         self._cpu += self._learn_cpu - cpu
-        self._began, self._learn_cpu, self._peak = self._learned - seconds, cpu, peak
+        self._began = self._learned - self._aside[0] - seconds
+        self._learn_cpu, self._peak = cpu, peak
 
     def cost(self) -> dict[str, float]:
         """Return seconds and bytes by now."""

@@ -62,6 +62,7 @@ class Sharing:
         self._show("learned by another run", max(scores, default=None))
 
     def _cost(self) -> LearningCost:
+        work = self._strategy.operations_taken()
         seconds, cpu, peak = self._keeper.clock.learning()
         return LearningCost(
             learn_seconds=seconds,
@@ -70,7 +71,8 @@ class Sharing:
             samples_seen=self._strategy.samples_seen - self._before,
             trainable=self._strategy.parameter_count().trainable,
             curve=curve_of(self._task, self._journal.events),
-            operations=self._strategy.operations_taken().learned,
+            operations=work.learned,
+            uncounted=dict(work.uncounted),
             inside=moments_of(self._keeper.done, self._task, self._journal.events),
         )
 

@@ -108,6 +108,7 @@ class LearningCost:
     curve: list[dict[str, Any]]  # what each validation showed, as a result has it
     inside: list[dict[str, Any]] = field(default_factory=list)  # its score on the probe meanwhile
     operations: float | None = None  # floating-point operations
+    uncounted: dict[str, int] = field(default_factory=dict)  # elements of others, by name
 
 
 class Strategy(ABC):

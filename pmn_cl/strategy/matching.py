@@ -139,6 +139,11 @@ def total(name: str, options: Any, experiences: Sequence[Experience], by: Amount
     strategy: Any = _strategy(name)(options=options)
     if not hasattr(strategy, "operations_to_learn"):
         raise UserError(f"{name!r} has no network, so that its size cannot be compared")
+    if not strategy.predictable:
+        raise UserError(
+            f"matched_by: {by}: what {name!r} keeps and does beside its network is known only "
+            "after learning; match it by parameters"
+        )
     with torch.random.fork_rng(devices=[]):
         strategy.expect(experiences)
         if by == "flops":

@@ -18,6 +18,7 @@ from pmn_cl.results.table import (
     LEAST,
     answer_table,
     closing_table,
+    said_of_matching,
     said_of_reuse,
     said_of_units,
 )
@@ -102,7 +103,8 @@ def _conclude(outcome: Outcome, console: Console, tracking: str | None) -> None:
     if orders is not None:
         print_table(console, orders)
     of_orders = said_of_orders(outcome.results)
-    for sentence in (*of_orders, *said_at_floor(results), *meaning(results)):
+    matched = said_of_matching(results)
+    for sentence in (*of_orders, *matched, *said_at_floor(results), *meaning(results)):
         say(sentence)
     for result in outcome.results:
         if result.error is not None:

@@ -8,15 +8,12 @@ from statistics import fmean
 
 from pmn_cl.registry import STRATEGY_SUMMARIES
 from pmn_cl.results.fairness import SAME, said_of_search, said_of_searches
-from pmn_cl.results.result import Result
+from pmn_cl.results.result import BASES, Result
 from reports.blocks import Block, Commands, Facts, Row, Section, Table, Text, number
 from reports.folder import Gathered
 from reports.svg import clipped
 
 _ALL = 100_000  # characters: a text that is shown whole
-
-
-_OF_BASES = ("independent", "parameter_matched")  # which put no query to M_rel
 
 
 def card(found: Gathered) -> Section:
@@ -97,7 +94,7 @@ def _fair(label: str, some: Sequence[Result]) -> list[str]:
     first = some[0]
     at_once = len(first.scores["test"]) == 1 < len(first.tasks)
     seen = [result.costs[-1].samples_seen for result in some if result.costs]
-    supervised = first.options.get("supervise") if first.strategy not in _OF_BASES else None
+    supervised = first.options.get("supervise") if first.strategy not in BASES else None
     given = first.run.strategy.options
     return [
         label,

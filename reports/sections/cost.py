@@ -8,7 +8,7 @@ from statistics import fmean
 from pmn_cl.results.compare import Comparison
 from pmn_cl.results.result import Result
 from pmn_cl.results.statistics import Interval, as_plus_minus
-from reports.blocks import CUT, Figure, Missing, Row, Section, Table, point
+from reports.blocks import CUT, Figure, Missing, Row, Section, Table, Text, point
 from reports.folder import Gathered
 from reports.svg import PlotPanel, Series, scatter
 
@@ -61,7 +61,9 @@ def cost(found: Gathered) -> Section:
         "lists what else was carried out. Best at its cost is what no other strategy beats with as "
         "little: the Pareto front." + CUT + found.not_drawn,
     )
-    return Section("cost", title, [figure])
+    others = {name for r in found.field for name in r.work.uncounted}
+    uncounted = f"Carried out, and not counted as operations: {', '.join(sorted(others))}."
+    return Section("cost", title, [figure, *([Text(uncounted)] if others else [])])
 
 
 def _heights(comparison: Comparison) -> tuple[str, dict[str, Interval]]:

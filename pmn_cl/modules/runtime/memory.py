@@ -6,6 +6,7 @@ Which results these are the modules say, in the words of ``memoisation``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 from pmn_cl.data.loader import Batches, Scenes
 from pmn_cl.modules.runtime.environment import Environment
 
+_SETS = 2  # of samples on the same scenes, such as a split and what is set apart of it
 _BLOCK = 256  # scenes or samples that are worked on together when their results are to be kept
 
 Compute = Callable[[Environment], Tensor]
@@ -29,7 +31,11 @@ class Memory:
     def __init__(self, limit: int = 4_000_000_000) -> None:
         self._limit = limit
         self._scenes: dict[int, Scenes] = {}  # by their first scene
-        self._samples: dict[tuple[str, int], Batches] = {}  # by task and first scene
+        # By task and first scene: sets of samples with a number of their own each.
+        self._samples: dict[tuple[str, int], dict[int, Batches]] = {}
+        self._numbers = 0  # that were given
+        # Called with what is worked out, how many rows of it, and of how many there are.
+        self.watch: Callable[[str, int, int], AbstractContextManager[None]] | None = None
         self._tables: dict[str, MemoryTable | None] = {}  # None: no room
 
     def attach(self, scenes: Scenes) -> None:
@@ -41,11 +47,15 @@ class Memory:
     def attach_samples(self, task: str, batches: Batches) -> None:
         """Let results about samples, a scene and a query each, be kept, too."""
         self.attach(batches.scenes)
-        place = (task, batches.scenes.first)
-        if self._samples.get(place) is not batches:
-            self._samples[place] = batches
-            old = f"/{task}/{batches.scenes.first}"  # other samples, by the same numbers
-            self._tables = {k: t for k, t in self._tables.items() if not k.endswith(old)}
+        there = self._samples.setdefault((task, batches.scenes.first), {})
+        if any(known is batches for known in there.values()):
+            return
+        while len(there) >= _SETS:
+            oldest = next(iter(there))
+            del there[oldest]
+            self._tables = {k: t for k, t in self._tables.items() if not k.endswith(f"#{oldest}")}
+        self._numbers += 1
+        there[self._numbers] = batches
 
     def by_scene(self, key: str, env: Environment, compute: Compute) -> Tensor:
         """Return a result about the scenes of a batch."""
@@ -63,14 +73,17 @@ class Memory:
     def by_sample(self, key: str, env: Environment, compute: Compute) -> Tensor:
         """Return a result about the samples of a batch: their scenes, and what they ask."""
         scenes = self._scenes_of(env)
-        batches = self._samples.get((env.task, scenes.first)) if scenes is not None else None
-        if scenes is None or batches is None or not batches.holds(env.fields):
+        sets = self._samples.get((env.task, scenes.first), {}) if scenes is not None else {}
+        number, batches = next(
+            ((n, some) for n, some in reversed(sets.items()) if some.holds(env.fields)), (0, None)
+        )
+        if batches is None:
             return compute(env)
 
         def of_rows(rows: Tensor) -> Tensor:
             return compute(Environment.of(_on_device_of(env, batches[rows][0]), self))
 
-        place = f"{key}/{env.task}/{scenes.first}"
+        place = f"{key}/{env.task}#{number}"
         found = self._look_up(place, env["sample"], len(batches), of_rows)
         return compute(env) if found is None else found
 
@@ -82,7 +95,7 @@ class Memory:
         None where there is no room for them.
         """
         if place not in self._tables:
-            with torch.no_grad():
+            with torch.no_grad(), self._watched(place, 1, count):
                 example = of_rows(torch.arange(1))
             size = example.numel() * example.element_size() * count
             room = self._size() + size <= self._limit
@@ -93,9 +106,12 @@ class Memory:
         missing = number[~table.known[number]]
         for block in sorted(set((missing // _BLOCK).tolist())):
             first, end = block * _BLOCK, min((block + 1) * _BLOCK, count)
-            with torch.no_grad():
+            with torch.no_grad(), self._watched(place, end - first, count):
                 table.put(slice(first, end), of_rows(torch.arange(first, end)))
         return table.values.index_select(0, number)
+
+    def _watched(self, place: str, rows: int, count: int) -> AbstractContextManager[None]:
+        return nullcontext() if self.watch is None else self.watch(place, rows, count)
 
     def _scenes_of(self, env: Environment) -> Scenes | None:
         """Return the split that holds all scenes of a batch."""

@@ -104,12 +104,26 @@ def raw_moments(result: Result) -> list[Moment]:
         columns = zip(inside.phase, inside.step, inside.scores, strict=True)
         during = [Moment(at, step, scored) for at, step, scored in columns if at == phase]
         found += [*during, Moment(phase, steps_of(result, phase), row)]
+    return _filled(found)
+
+
+def _filled(moments: Sequence[Moment]) -> list[Moment]:
+    """Give tasks that were not scored at a moment the score they had before.
+
+    So it is of modules that another run has learned: what is below them is frozen.
+    """
+    found: list[Moment] = []
+    last: Row = [None] * (len(moments[0].scores) if moments else 0)
+    for moment in moments:
+        last = [old if new is None else new for old, new in zip(last, moment.scores, strict=True)]
+        found.append(moment._replace(scores=last))
     return found
 
 
 def steps_of(result: Result, phase: int) -> int:
     """Return how many steps a phase took, as far as its record says."""
-    at_once = len(result.costs) == 1 < len(result.tasks)
+    rows = result.scores.get(PROBE, [])
+    at_once = len(rows) == 1 < len(result.tasks) and None not in rows[0]
     learned = result.tasks if at_once else result.tasks[phase : phase + 1]
     ends = [result.curves[task][-1].step for task in learned if result.curves.get(task)]
     inside = zip(result.inside.phase, result.inside.step, strict=True)
@@ -296,6 +310,12 @@ CATALOGUE: tuple[Measure, ...] = (
         "stability gap",
         "deepest fall within one later task, mean over earlier tasks",
         continual.stability_gap,
+        "lower",
+    ),
+    _inside(
+        "steps to recover",
+        "from there to within 0.01 of where it was, mean over earlier tasks",
+        continual.steps_to_recover,
         "lower",
     ),
     _inside(

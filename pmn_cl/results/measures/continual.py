@@ -92,6 +92,18 @@ def stability_gap(moments: Sequence[Moment]) -> float | None:
     )
 
 
+def steps_to_recover(moments: Sequence[Moment]) -> float | None:
+    """Mean over j < T-1 of the steps after its deepest fall until j was back. Lower is better.
+
+    None as soon as one never came back within the phase in which it fell.
+    """
+    found, gaps = [], stability_gaps(moments)
+    for j in range(_tasks(moments) - 1):
+        deepest = max((g for g in gaps if g.task == j), key=lambda gap: gap.depth, default=None)
+        found.append(None if deepest is None else deepest.steps)
+    return _mean(found)
+
+
 def windowed_forgetting(moments: Sequence[Moment], window: int = WINDOW) -> float | None:
     """WF: mean over j < T-1 of the largest fall of j within so many moments in a row.
 

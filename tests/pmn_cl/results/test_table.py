@@ -5,9 +5,15 @@ from __future__ import annotations
 from made_results import FIELD, changed, learned, result
 from rich.console import Console
 
-from pmn_cl.results.result import REUSED, REUSED_CPU, Result, leading_split
+from pmn_cl.results.result import REUSED, REUSED_CPU, Result, Work, leading_split
 from pmn_cl.results.summary import meaning
-from pmn_cl.results.table import answer_table, closing_table, said_of_reuse, said_of_units
+from pmn_cl.results.table import (
+    answer_table,
+    closing_table,
+    said_of_matching,
+    said_of_reuse,
+    said_of_units,
+)
 
 
 def lines(results: list[Result]) -> list[list[str]]:
@@ -99,6 +105,15 @@ def test_half_way_is_said_where_it_can_be_known() -> None:
     assert of_pmn([fast, ceiling], "half-way CPU-s") == ["1"]  # one of two seconds was learning
     assert of_pmn([slow, ceiling], "half-way CPU-s") == ["never"]
     assert of_pmn([HALF, ceiling], "half-way CPU-s") == [""] == of_pmn([HALF], "half-way CPU-s")
+
+
+def test_how_near_a_match_came_is_said_once() -> None:
+    matched = [changed(HALF, seed=seed, work=Work(matched=1.004)) for seed in (0, 1)]
+    far = changed(HALF, strategy="pnn", work=Work(matched=1.5))
+    assert said_of_matching([*matched, far, *FIELD]) == [
+        "pmn: 1.004 of the parameters of pmn",
+        "pnn: 1.500 of the parameters of pmn: no width comes nearer",
+    ]
 
 
 def test_answers_by_type() -> None:

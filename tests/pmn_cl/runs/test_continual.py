@@ -10,7 +10,7 @@ import pytest
 from benchmarks.stream import Stream
 from pmn_cl.config.stream import load_spec
 from pmn_cl.errors import UserError
-from pmn_cl.results.result import Result
+from pmn_cl.results.result import Result, read_results
 from pmn_cl.runs.continual import is_early
 from pmn_cl.runs.driver import Driver
 from pmn_cl.runs.plan import plan_runs
@@ -102,10 +102,17 @@ def test_a_run_that_is_cut_off_goes_on_to_the_same_moments(
     assert again.weights == often["hard_sharing"].weights
 
 
+def test_seconds_may_say_how_often(cache: Path, tmp_path: Path) -> None:
+    found = learned(tmp_path / "s", cache, "{seconds: 0.01, probe: 20}")
+    assert len(found["hard_sharing"].inside.step) > 8
+    again = {result.strategy: result for result in read_results(tmp_path / "s" / "out")}
+    assert again == found
+
+
 def test_the_probe_is_in_no_other_split(cache: Path, tmp_path: Path) -> None:
     (tmp_path / "stream.yaml").write_text(f"{STREAM}evaluate_every: 50\n", "utf-8")
     spec = load_spec(tmp_path / "stream.yaml")
-    assert spec.evaluate_every is not None and spec.evaluate_every.steps == 50
+    assert spec.evaluate_every is not None and spec.evaluate_every.interval == 50
     for seed in (0, 1):
         for task in Stream.open(spec, seed, cache=cache).tasks:
             probe, validation = (task.splits[name].rows for name in ("probe", "val"))

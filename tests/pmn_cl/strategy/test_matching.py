@@ -232,6 +232,15 @@ def test_bytes_and_operations_are_matched_too(by: Any, experiences: list[Any]) -
     assert abs(total("hard_sharing", usual, experiences, by) / target - 1) > 0.01
 
 
+@pytest.mark.parametrize("name", ["replay", "ewc", "gem", "lwf", "hard_sharing_cumulative"])
+@pytest.mark.parametrize("by", ["bytes", "flops"])
+def test_what_is_known_only_after_learning_is_not_matched(
+    name: str, by: Any, experiences: list[Any]
+) -> None:
+    with pytest.raises(UserError, match=f"what '{name}' keeps and does beside its network"):
+        matched_options_for(name, made(name), "pmn", experiences, by=by)
+
+
 def test_what_no_knob_reaches_is_as_near_as_can_be(experiences: list[Any]) -> None:
     found = match(size, Shape(), COARSE, FINE, 50, by="flops")
     assert found.total == 96 and found.ratio == pytest.approx(96 / 50)

@@ -17,6 +17,7 @@ from pmn_cl.results.measures.catalogue import (
     in_context,
     load_measure,
     measure,
+    raw_moments,
 )
 from pmn_cl.results.measures.continual import Moment
 from pmn_cl.results.measures.table import measure_table
@@ -114,6 +115,18 @@ def test_moments_are_put_between_floor_and_ceiling() -> None:
     assert of("min-ACC", ours, joint) == pytest.approx(0.25)
     assert of("stability gap", ours, joint) == pytest.approx(0.75)
     assert at_once.moments == [] and in_context([ours], "test")[0].moments == []
+
+
+def test_what_another_run_had_learned_left_the_others_where_they_were() -> None:
+    """A taken module is scored on its own task alone; those below it are frozen."""
+    taken = {
+        **{"phase": [0, 1], "step": [1, 2], "cpu_seconds": [0.1, 0.3]},
+        "scores": [[0.2, None], [None, 0.1]],
+    }
+    one = result("pmn", 0, [[]] * 2, **{**PROBED, "inside": taken})
+    assert [moment.scores for moment in raw_moments(one)] == [
+        *([0.2, None], [1.0, None], [1.0, 0.1], [0.6, 0.6])
+    ]
 
 
 # --- one's own ---------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from pmn_cl.results.measures.continual import (
     minimum_accuracy,
     stability_gap,
     stability_gaps,
+    steps_to_recover,
     windowed_forgetting,
     windowed_plasticity,
     worst_case_accuracy,
@@ -45,6 +46,8 @@ def test_gaps_by_hand() -> None:
         Gap(1, 2, pytest.approx(0.5), None),
     ]
     assert stability_gap(PATH) == pytest.approx((0.6 + 0.5) / 2)
+    assert steps_to_recover(PATH) is None  # b never did
+    assert steps_to_recover([m._replace(scores=m.scores[:2]) for m in PATH[:6]]) == 9
 
 
 def test_windows_by_hand() -> None:
