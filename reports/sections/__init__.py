@@ -14,6 +14,7 @@ from reports.sections.card import card, reproduce, runs
 from reports.sections.claims import claims
 from reports.sections.cost import cost
 from reports.sections.curves import curves
+from reports.sections.emergence import emergence
 from reports.sections.faithfulness import faithfulness
 from reports.sections.families import families
 from reports.sections.forgetting import forgetting
@@ -39,6 +40,7 @@ SECTIONS: tuple[Callable[[Gathered], Section], ...] = (
     forgetting,
     inside,
     curves,
+    emergence,
     families,
     low_data,
     ladder,

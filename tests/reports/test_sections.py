@@ -16,6 +16,7 @@ from reports.sections.card import card, reproduce, runs
 from reports.sections.claims import claims
 from reports.sections.cost import cost, front
 from reports.sections.curves import curves
+from reports.sections.emergence import emergence
 from reports.sections.faithfulness import faithfulness
 from reports.sections.families import families
 from reports.sections.forgetting import forgetting
@@ -251,6 +252,17 @@ def test_a_front_by_hand() -> None:
     amounts = {"cheap": 1.0, "dear": 5.0, "dearer": 6.0, "as good": 7.0, "twin": 1.0}
     assert front(heights, amounts) == ["cheap", "dear", "twin"]
     assert front({**heights, "unknown": 1.0}, amounts) == ["cheap", "dear", "twin"]
+
+
+def test_when_learners_were_half_way_is_said_by_task_and_seed() -> None:
+    [_, table] = emergence(EVERYTHING).blocks
+    assert isinstance(table, Table)
+    [vqa] = [line.cells for line in table.rows if line.cells[:2] == ["vqa", "all"]]
+    # Half of the way from 0.1 to joint training's 0.7. Curves are a third, two thirds and all of
+    # 0.6, plus a hundredth for each seed, at steps 10, 20, 30, which took 1 s.
+    assert vqa[list(table.columns).index("pmn")].split(", ")[1] == "20 (1 s)"
+    [missing] = emergence(Gathered(HERE, [r for r in plain() if r.strategy == "pmn"])).blocks
+    assert isinstance(missing, Missing)
 
 
 def test_measures_have_a_line_each() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from pmn_cl.results.families.table import of_kind
 from pmn_cl.results.result import Epoch, Result
 from pmn_cl.results.scores import learning_curve_area
 
@@ -70,8 +71,6 @@ def area(curve: Sequence[Epoch], floor: float, ceiling: float) -> float | None:
 
 def family_ceilings(results: Sequence[Result], split: str, task: str) -> Mapping[str, float]:
     """Return what the ceiling comes to on each family of a task: mean over its runs."""
-    from pmn_cl.results.families.table import of_kind
-
     found: dict[str, list[float]] = {}
     for result in results:
         if result.bound == "ceiling" and result.secondary.get(split):
