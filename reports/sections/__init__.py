@@ -14,7 +14,6 @@ from reports.sections.card import card, reproduce, runs
 from reports.sections.claims import claims
 from reports.sections.cost import cost
 from reports.sections.curves import curves
-from reports.sections.emergence import emergence
 from reports.sections.faithfulness import faithfulness
 from reports.sections.families import families
 from reports.sections.forgetting import forgetting
@@ -40,7 +39,6 @@ SECTIONS: tuple[Callable[[Gathered], Section], ...] = (
     forgetting,
     inside,
     curves,
-    emergence,
     families,
     low_data,
     ladder,
