@@ -139,7 +139,7 @@ def over_seeds(results: Sequence[Result]) -> Iterator[tuple[str, str, int, list[
             with suppress(UserError):  # of a measure of a user's own; `compare --measures` says it
                 values = [] if one.name == "forgetting" else measured_over_seeds(one, runs)
                 if values:
-                    yield name, one.name, fraction, values
+                    yield name, as_name(one.name), fraction, values
         shares = [own for r in some if (own := normalised_scores(r, "test", top)) is not None]
         if len(shares) == len(some):
             iqm = [float(interquartile_mean(np.array(own))) for own in shares]
