@@ -24,7 +24,7 @@ def inside(found: Gathered) -> Section:
     runs = in_context(found.field, "test")
     by_name: dict[str, list[Scored]] = {}
     for run in runs:
-        if run.result.inside.step:
+        if run.result.inside.step and run.result.competes:
             by_name.setdefault(run.result.name, []).append(run)
     if not by_name:
         return Section("inside", title, [Missing(_NONE, found.commands("run"))])
@@ -62,8 +62,7 @@ def inside(found: Gathered) -> Section:
         found.commands("run"),
         "A line begins where its task is learned; where later tasks begin, lines that fall are "
         "tasks that are being forgotten, and flat ones those that nothing can touch. Mean over "
-        "seeds with 95% bands. What was learned by another run has points at its own task alone."
-        + found.not_drawn,
+        "seeds with 95% bands." + found.not_drawn,
         key=keys(*drawn),
     )
     return Section("inside", title, [figure])
