@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 
+from pmn_cl.results.measures.emergence import cpu_seconds_at, first_step, points
 from pmn_cl.results.result import Result, finals, read_results
 
 _TASKS = ("cnt", "vqa")
@@ -23,14 +24,8 @@ _TASKS = ("cnt", "vqa")
 
 def seconds_to(result: Result, task: str, goal: float) -> float | None:
     """Return the CPU-seconds of learning a task until its validation score was the goal."""
-    curve = result.curves[task]
-    reached = next((epoch.step for epoch in curve if epoch.score >= goal), None)
-    if reached is None:
-        return None
-    at_once = len(result.costs) == 1
-    cost = result.costs[0 if at_once else result.tasks.index(task)]
-    learning = cost.learn_seconds / (cost.learn_seconds + cost.evaluate_seconds)
-    return cost.cpu_seconds * learning * reached / curve[-1].step
+    step = first_step(points(result.curves[task]), goal)
+    return None if step is None else cpu_seconds_at(result, task, step)
 
 
 def main(results: Sequence[Result]) -> None:

@@ -49,7 +49,17 @@ def normalised_per_task(matrix: Matrix, chance: Values, joint: Values) -> PerTas
     is better. None where that does not beat the constant answer: there is then no unit.
     """
     r, b, top = _with_values(matrix, chance=chance, joint=joint)
-    return _listed(_share(r[-1] - b, top - b))
+    return shares(r[-1:], b, top)[0]
+
+
+def shares(rows: Matrix, floor: Values, top: Values) -> list[PerTask]:
+    """Of each row (score - floor) / (top - floor) per task.
+
+    None without a score, or where the top is not above the floor.
+    """
+    r, b, one = (np.asarray(values, dtype=np.float64) for values in (rows, floor, top))
+    part = r - b
+    return [_listed(row) for row in _share(part, np.broadcast_to(one - b, part.shape))]
 
 
 def normalised_average(matrix: Matrix, chance: Values, joint: Values) -> float | None:

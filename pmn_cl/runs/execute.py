@@ -116,21 +116,15 @@ def carry_out(
     for learned, validation_of in phases[keeper.done :]:
         keeper.between()
         sharing.begin(learned[0].task.name)
-        inside.begin([e.task.name for done, _ in phases[: keeper.done + 1] for e in done])
+        seen = [e.task.name for done, _ in phases[: keeper.done + 1] for e in done]
+        inside.begin(seen)
         strategy.learn_all(learned, validation_of)
         keeper.clock.learned()
         sharing.settle()
         keeper.done += 1
-        seen = {e.task.name for done, _ in phases[: keeper.done] for e in done}
-        if run.evaluate_at_end and keeper.done < len(phases):
-            seen = set()
+        later = run.evaluate_at_end and keeper.done < len(phases)
         scores = {
-            split: {
-                experience.task.name: found
-                for experience in experiences[split]
-                if experience.task.name in seen
-                if (found := _score(strategy, experience, keeper))
-            }
+            split: _scores(strategy, experiences[split], [] if later else seen, keeper)
             for split in _scored_splits(run, experiences)
         }
         _check_whole(stream.store.path, size)
@@ -187,9 +181,16 @@ def _phases(
     return [([a], [b]) for a, b in zip(training, validation, strict=True)]
 
 
-def _score(strategy: Strategy, experience: Experience, keeper: Keeper) -> dict[str, float]:
-    keeper.between()
-    return strategy.score(experience)
+def _scores(
+    strategy: Strategy, experiences: Sequence[Experience], seen: Sequence[str], keeper: Keeper
+) -> dict[str, dict[str, float]]:
+    """Return all metrics of the tasks seen so far that a strategy has scores on."""
+    found = {}
+    for experience in experiences:
+        if experience.task.name in seen:
+            keeper.between()
+            found[experience.task.name] = strategy.score(experience)
+    return {task: metrics for task, metrics in found.items() if metrics}
 
 
 def _write_experience(

@@ -88,13 +88,7 @@ def shares_of(result: Result, rows: Sequence[Row], split: str, top: Tops) -> lis
     floor = result.constant.get(split, [])
     if not has_top(result, top) or len(floor) != len(result.tasks):
         return []
-    units = [
-        (b or 0.0, one - (b or 0.0)) for b, one in zip(floor, top_of(result, top), strict=True)
-    ]
-    return [
-        [None if s is None else (s - low) / unit for s, (low, unit) in zip(row, units, strict=True)]
-        for row in rows
-    ]
+    return scores.shares(rows, floor, top_of(result, top)) if rows else []
 
 
 def raw_moments(result: Result) -> list[Moment]:
