@@ -11,10 +11,10 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from pmn_cl.modules.counter import Counter, intersection_over_union
+from pmn_cl.modules.counter import Counter
 from pmn_cl.modules.relation import RelationQuery, relation_code
 
-CountedMap = tuple[Tensor, Tensor]  # boxes (B, 4, N) and their logits (B, N)
+CountedMap = tuple[Tensor, Tensor]  # boxes' overlaps (B, N, N) and their logits (B, N)
 _SAME_THING = 0.45  # boxes that overlap by more show the same object
 
 
@@ -36,7 +36,7 @@ def query_loss(asked: RelationQuery, y: Mapping[str, Tensor], relations: int) ->
 
 @contextmanager
 def counted_maps(network: nn.Module) -> Iterator[list[CountedMap]]:
-    """Give the boxes and logits of every map that is counted meanwhile."""
+    """Give the overlaps and logits of every map that is counted meanwhile."""
     counted: list[CountedMap] = []
 
     def count(counter: nn.Module, given: CountedMap, found: Tensor) -> None:
@@ -51,12 +51,12 @@ def counted_maps(network: nn.Module) -> Iterator[list[CountedMap]]:
             hook.remove()
 
 
-def soft_count(boxes: Tensor, logits: Tensor) -> Tensor:
-    """Return Σᵢ σ(lᵢ) / nᵢ (B,) of boxes (B, 4, N): nᵢ boxes, itself one, show what box i shows.
+def soft_count(overlaps: Tensor, logits: Tensor) -> Tensor:
+    """Return Σᵢ σ(lᵢ) / nᵢ (B,): nᵢ boxes, itself one, show what box i shows.
 
     Its gradient reaches every box at once, where the counter's starts in a saddle.
     """
     there = logits > -torch.inf
     both = there[:, :, None] & there[:, None, :]
-    alike = (intersection_over_union(boxes) > _SAME_THING) & both
+    alike = (overlaps > _SAME_THING) & both
     return (logits.sigmoid() / alike.sum(2).clamp(min=1)).sum(1)

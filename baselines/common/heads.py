@@ -134,8 +134,7 @@ class CountHead(Head):
         related: Tensor = self.point(seen.query + seen.fused, seen.regions, env)
         share = self.choose(seen.query).softmax(1)
         attention = share[:, :1] * seen.attention + share[:, 1:] * related
-        boxes = env.boxes.masked_fill(~env.mask[:, :, None], 0)
-        counted = self.counter(boxes.transpose(1, 2), attention.masked_fill(~env.mask, -torch.inf))
+        counted = self.counter(env.overlaps, attention.masked_fill(~env.mask, -torch.inf))
         logits: Tensor = self.counted(counted)
         return logits
 

@@ -93,9 +93,7 @@ class CountModule(CompositionalModule):
     ) -> Tensor:
         """Ψ: count what s² attends to; the scores of 0 … 12 (B, 13)."""
         attention = self.looks(states[1], env).masked_fill(~env.mask, -torch.inf)
-        # The counter's confidence looks at all boxes: padding must be as if it were not there.
-        boxes = env.boxes.masked_fill(~env.mask[:, :, None], 0)
-        counted: Tensor = self.counter(boxes.transpose(1, 2), attention)
+        counted: Tensor = self.counter(env.overlaps, attention)
         return counted
 
     def first_relation_query(

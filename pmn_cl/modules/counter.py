@@ -28,16 +28,16 @@ class Counter(nn.Module):
         self.objects, self.boxes = objects, boxes or objects
         self.f = nn.ModuleList(MonotoneFunction() for _ in range(8))
 
-    def forward(self, boxes: Tensor, attention: Tensor) -> Tensor:
-        """Return the count vector (n, objects + 1) of boxes (n, 4, m) and logits (n, m).
+    def forward(self, overlaps: Tensor, attention: Tensor) -> Tensor:
+        """Return the count vector (n, objects + 1) of boxes' overlaps (n, m, m) and logits (n, m).
 
         A one-hot count between two neighbours, times how sure the counter is: it need not sum
         to one. Of more than ``self.boxes`` boxes the most attended count; padding has logit −∞.
         """
-        boxes, a = self._most_attended(boxes, attention)  # (n, 4, K), (n, K)
+        overlaps, a = self._most_attended(overlaps, attention)  # (n, K, K), (n, K)
         f = self.f
         A = a[:, :, None] * a[:, None, :]  # (n, K, K)
-        D = 1 - intersection_over_union(boxes)
+        D = 1 - overlaps
         S = f[0](A) * f[1](D)  # what remains when edges within an object are removed
         r = self._duplicates(a, A, D)  # (n, K)
         within = f[0](a * a) / r
@@ -47,13 +47,15 @@ class Counter(nn.Module):
         counted: Tensor = self._one_hot(c) * sure[:, None]
         return counted
 
-    def _most_attended(self, boxes: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
+    def _most_attended(self, overlaps: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Keep the K most attended boxes; fewer are filled up with boxes without attention."""
         missing = self.boxes - logits.shape[1]
         if missing > 0:
-            boxes, logits = pad(boxes, (0, missing)), pad(logits, (0, missing), value=-torch.inf)
+            overlaps = pad(overlaps, (0, missing, 0, missing))
+            logits = pad(logits, (0, missing), value=-torch.inf)
         top, kept = logits.topk(self.boxes, dim=1)
-        return boxes.gather(2, kept[:, None].expand(-1, 4, -1)), top.sigmoid()
+        rows = overlaps.gather(1, kept[:, :, None].expand(-1, -1, overlaps.shape[2]))
+        return rows.gather(2, kept[:, None].expand(-1, self.boxes, -1)), top.sigmoid()
 
     def _duplicates(self, a: Tensor, A: Tensor, D: Tensor) -> Tensor:
         """Return r (n, K): how many boxes are alike, and so show the same object."""
@@ -69,14 +71,3 @@ class Counter(nn.Module):
         numbers = torch.arange(self.objects + 1, device=count.device, dtype=count.dtype)
         distance = (count.clamp(0, self.objects)[:, None] - numbers).abs()
         return (1 - distance).clamp(min=0)
-
-
-def intersection_over_union(boxes: Tensor) -> Tensor:
-    """Return the overlap (n, m, m) of every two boxes (n, 4, m) given as x1, y1, x2, y2."""
-    low, high = boxes[:, :2], boxes[:, 2:]  # (n, 2, m)
-    sides = torch.minimum(high[:, :, :, None], high[:, :, None, :]) - torch.maximum(
-        low[:, :, :, None], low[:, :, None, :]
-    )
-    shared = sides.clamp(min=0).prod(dim=1)
-    area = (high - low).clamp(min=0).prod(dim=1)
-    return shared / (area[:, :, None] + area[:, None, :] - shared + 1e-12)

@@ -17,6 +17,7 @@ from baselines.lwf import LearningWithoutForgetting
 from baselines.multinet import Multinet
 from baselines.pnn import ProgressiveColumns
 from pmn_cl.modules.counter import Counter
+from pmn_cl.modules.runtime.overlaps import intersection_over_union
 from strategies.losses import counted_maps, soft_count
 from strategies.pmn import Progressive
 
@@ -25,7 +26,7 @@ NOTHING = -math.inf
 
 
 def row(*boxes: tuple[float, float, float, float]) -> Tensor:
-    return torch.tensor(boxes).T[None]
+    return intersection_over_union(torch.tensor([boxes]))
 
 
 ONE, TWO = (0.0, 0.0, 1.0, 1.0), (5.0, 5.0, 6.0, 6.0)
@@ -61,12 +62,12 @@ def test_boxes_show_the_same_where_they_overlap_by_nearly_half(shift: float, thi
 
 def test_maps_are_given_of_counters_that_learn_and_only_meanwhile() -> None:
     network = torch.nn.ModuleList([Counter(3), Counter(3).eval()])
-    boxes, logits = row(ONE, TWO), torch.zeros(1, 2)
+    overlaps, logits = row(ONE, TWO), torch.zeros(1, 2)
     with counted_maps(network) as maps:
         for counter in network:
-            counter(boxes, logits)
+            counter(overlaps, logits)
     assert [soft_count(*seen).tolist() for seen in maps] == [[1.0]]
-    network[0](boxes, logits)
+    network[0](overlaps, logits)
     assert len(maps) == 1
     with pytest.raises(RuntimeError), counted_maps(network):
         raise RuntimeError
@@ -79,20 +80,19 @@ def experiences(open_stream: Callable[..., Experiences]) -> Experiences:
 
 
 def by_loops(boxes: Tensor, logits: Tensor) -> list[float]:
-    """Soft counts with loops over boxes (B, 4, N)."""
+    """Soft counts with loops over boxes (B, N, 4)."""
     found = []
     for places, values in zip(boxes.double().tolist(), logits.double().tolist(), strict=True):
-        corners = list(zip(*places, strict=True))
         there = [i for i, value in enumerate(values) if value > NOTHING]
         total = 0.0
         for i in there:
-            alike = [j for j in there if overlap(corners[i], corners[j]) > 0.45]
+            alike = [j for j in there if overlap(places[i], places[j]) > 0.45]
             total += 1 / (1 + math.exp(-values[i])) / max(len(alike), 1)
         found.append(total)
     return found
 
 
-def overlap(one: tuple[float, ...], other: tuple[float, ...]) -> float:
+def overlap(one: list[float], other: list[float]) -> float:
     sides = [min(one[k + 2], other[k + 2]) - max(one[k], other[k]) for k in (0, 1)]
     shared = max(sides[0], 0) * max(sides[1], 0)
     areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (one, other)]
@@ -127,8 +127,7 @@ def test_everybody_who_counts_a_map_learns_by_its_soft_count(
                 part.register_forward_hook(lambda m, args, out, seen=seen: seen.append(args))
         _, loss = strategy.batch_loss(x, y, experience)
         losses[weight] = loss.item()
-    boxes, logits = seen[0]
-    counts = torch.tensor(by_loops(boxes.detach(), logits.detach()))
+    counts = torch.tensor(by_loops(x["boxes"], seen[0][1].detach()))
     expected = 2.0 * smooth_l1_loss(counts, y["count"].double().cpu()).item()
     assert expected > 0.1
     assert losses[2.0] - losses[0.0] == pytest.approx(expected, rel=1e-3)

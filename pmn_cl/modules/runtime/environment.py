@@ -13,6 +13,7 @@ from torch import Tensor
 from pmn_cl.errors import UserError
 from pmn_cl.modules.runtime import grouping
 from pmn_cl.modules.runtime.grouping import SceneGroups
+from pmn_cl.modules.runtime.overlaps import intersection_over_union
 from pmn_cl.modules.runtime.trace import Trace
 
 if TYPE_CHECKING:
@@ -106,6 +107,13 @@ class Environment:
             part_of=part_of,
             of_scenes=True,
         )
+
+    @cached_property
+    def overlaps(self) -> Tensor:
+        """Return the overlap (B, N, N) of every two boxes, none with padding."""
+        if not self.of_scenes:
+            return self.of_samples(self.scenes.overlaps)
+        return intersection_over_union(self.boxes.masked_fill(~self.mask[:, :, None], 0))
 
     def of_samples(self, values: Tensor) -> Tensor:
         """Return for each sample (B, …) what is known of its scene (S, …), or of itself already."""

@@ -16,6 +16,7 @@ from pmn_cl.modules.compositional import ATTEND
 from pmn_cl.modules.count import OWN_QUESTION
 from pmn_cl.modules.relation import RelationQuery
 from pmn_cl.modules.runtime.environment import Environment
+from pmn_cl.modules.runtime.overlaps import intersection_over_union
 from pmn_cl.modules.sizes import SIZES, Departures, Gates
 from pmn_cl.modules.task_module import ModulePlan
 
@@ -141,8 +142,8 @@ def test_it_computes_the_equations_of_the_appendix(
     found = asked(made["cnt"], x)
     for b in range(3):
         s2 = attention_of(made, equations, x, b, described)
-        boxes = x["boxes"][b, x["mask"][b]].T[None]
-        expected = made["cnt"].counter(boxes, torch.tensor(s2)[None].float())[0]
+        overlaps = intersection_over_union(x["boxes"][b, x["mask"][b]][None])
+        expected = made["cnt"].counter(overlaps, torch.tensor(s2)[None].float())[0]
         assert found[b].tolist() == pytest.approx(expected.tolist(), abs=1e-5)
 
 
@@ -155,7 +156,7 @@ def test_without_a_relation_module_its_own_attention_counts(
     query = cnt.own_query(env)
     assert cnt.call_list == (ATTEND,)
     logits = cnt.attend(query, env).masked_fill(~env.mask, -torch.inf)
-    expected = cnt.counter(env.boxes.transpose(1, 2), logits)
+    expected = cnt.counter(intersection_over_union(env.boxes), logits)
     assert torch.allclose(cnt(query, env), expected, atol=1e-6)
 
 

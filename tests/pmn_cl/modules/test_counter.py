@@ -10,15 +10,25 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmn_cl.modules.counter import Counter, intersection_over_union
+from pmn_cl.modules.counter import Counter
+from pmn_cl.modules.runtime.overlaps import intersection_over_union
 
 CERTAIN = 100.0  # a logit whose sigmoid is 1 (and 0 when negative) in float32
 
 
 def in_a_row(count: int, copies: int = 1) -> torch.Tensor:
-    """Boxes that do not overlap, each proposed so many times (1, 4, count · copies)."""
+    """Overlaps of things that have none, each proposed so many times (1, count · copies, …)."""
     boxes = [[10.0 * i, 0.0, 10.0 * i + 5, 5.0] for i in range(count)] * copies
-    return torch.tensor(boxes).T[None]
+    return intersection_over_union(torch.tensor([boxes]))
+
+
+def at_random(things: int, generator: torch.Generator, side: float | None = None) -> torch.Tensor:
+    """Boxes somewhere, of one size or each of its own (1, things, 4)."""
+    corners = torch.rand(1, things, 2, generator=generator, dtype=torch.float64)
+    if side is not None:
+        return torch.cat([corners, corners + side], dim=2)
+    sides = torch.rand(1, things, 2, generator=generator, dtype=torch.float64)
+    return torch.cat([corners, corners + sides], dim=2)
 
 
 @pytest.mark.parametrize("count", range(13))
@@ -40,9 +50,10 @@ def test_an_object_that_is_proposed_twice_counts_once(count: int) -> None:
 @pytest.mark.parametrize("count", [7, 10, 12])
 def test_many_objects_with_two_boxes_each_are_counted_with_enough_boxes(count: int) -> None:
     """Twelve boxes show six objects twice, whatever comes after them."""
-    boxes = in_a_row(count, copies=2)
+    overlaps = in_a_row(count, copies=2)
     logits = CERTAIN - torch.arange(count).float().repeat(2)[None]  # the first objects first
-    enough, few = Counter(12, boxes=2 * count)(boxes, logits), Counter(12)(boxes, logits)
+    enough = Counter(12, boxes=2 * count)(overlaps, logits)
+    few = Counter(12)(overlaps, logits)
     assert enough.shape == few.shape == (1, 13)
     assert enough[0].argmax() == count
     assert enough[0, count].item() == pytest.approx(1, abs=1e-4)
@@ -52,10 +63,9 @@ def test_many_objects_with_two_boxes_each_are_counted_with_enough_boxes(count: i
 def test_with_more_boxes_than_objects_the_publications_equations_hold() -> None:
     """Counting to 6 over three boxes, and to 2: the same sum, spread over fewer numbers."""
     generator = torch.Generator().manual_seed(0)
-    corners = torch.rand(1, 2, 6, generator=generator)
-    boxes = torch.cat([corners, corners + 0.4], dim=1)
+    overlaps = intersection_over_union(at_random(6, generator, side=0.4)).float()
     logits = torch.randn(1, 6, generator=generator) - 1.5
-    wide, narrow = Counter(6)(boxes, logits), Counter(4, boxes=6)(boxes, logits)
+    wide, narrow = Counter(6)(overlaps, logits), Counter(4, boxes=6)(overlaps, logits)
     assert torch.allclose(narrow, wide[:, :5]) and not wide[0, 5:].any()
 
 
@@ -69,19 +79,20 @@ def test_fewer_boxes_than_objects_are_filled_up_with_nothing() -> None:
 def test_of_many_boxes_the_most_attended_count() -> None:
     logits = torch.tensor([[-CERTAIN, 1.0, 2.0, -CERTAIN, 3.0]])
     chosen = torch.tensor([4, 2, 1])
-    few = Counter(3)(in_a_row(5)[:, :, chosen], logits[:, chosen])
+    few = Counter(3)(in_a_row(5)[:, chosen][:, :, chosen], logits[:, chosen])
     assert torch.allclose(Counter(3)(in_a_row(5), logits), few)
 
 
 def test_padding_never_counts() -> None:
     logits = torch.randn(2, 6, generator=torch.Generator().manual_seed(0))
-    boxes = torch.rand(2, 2, 6, generator=torch.Generator().manual_seed(1))
-    boxes = torch.cat([boxes, boxes + 0.3], dim=1)
-    padded = torch.cat([boxes, torch.zeros(2, 4, 3)], dim=2)
+    generator = torch.Generator().manual_seed(1)
+    boxes = torch.cat([at_random(6, generator, side=0.3) for _ in range(2)]).float()
+    padded = torch.cat([boxes, torch.zeros(2, 3, 4)], dim=1)
+    overlaps, with_padding = map(intersection_over_union, (boxes, padded))
     minus = torch.full((2, 3), -torch.inf)
     counter = Counter(8)
-    with_padding = counter(padded, torch.cat([logits, minus], dim=1))
-    assert torch.allclose(counter(boxes, logits), with_padding, atol=1e-6)
+    found = counter(with_padding, torch.cat([logits, minus], dim=1))
+    assert torch.allclose(counter(overlaps, logits), found, atol=1e-6)
 
 
 def test_soft_attention_is_counted_short() -> None:
@@ -140,36 +151,32 @@ def test_it_computes_the_publications_equations(seed: int) -> None:
     for function in counter.f:
         weights = torch.randn(16, generator=generator, dtype=torch.float64)
         function.weight.data = weights
-    corners = torch.rand(1, 2, 4, generator=generator, dtype=torch.float64)
-    sides = torch.rand(1, 2, 4, generator=generator, dtype=torch.float64)
-    boxes = torch.cat([corners, corners + sides], dim=1)
+    boxes = at_random(4, generator)
     logits = torch.randn(1, 4, generator=generator, dtype=torch.float64)
     order = logits[0].argsort(descending=True)
     functions = [lambda x, g=g: g(torch.tensor([x], dtype=torch.float64)).item() for g in counter.f]
     expected = count_with_loops(
-        boxes[0].T[order].tolist(), logits[0].sigmoid()[order].tolist(), functions
+        boxes[0][order].tolist(), logits[0].sigmoid()[order].tolist(), functions
     )
-    assert counter(boxes, logits)[0].tolist() == pytest.approx(expected, abs=1e-9)
+    found = counter(intersection_over_union(boxes), logits)
+    assert found[0].tolist() == pytest.approx(expected, abs=1e-9)
 
 
 def test_gradient_flows_to_attention_boxes_and_weights() -> None:
     counter = Counter(3).double()
     generator = torch.Generator().manual_seed(4)
-    corners = torch.rand(2, 2, 3, generator=generator, dtype=torch.float64)
-    boxes = torch.cat([corners, corners + 0.5], dim=1).requires_grad_()
+    boxes = torch.cat([at_random(3, generator, side=0.5) for _ in range(2)]).requires_grad_()
     logits = torch.randn(2, 3, generator=generator, dtype=torch.float64).requires_grad_()
-    assert torch.autograd.gradcheck(counter, (boxes, logits))
-    counter(boxes, logits).square().sum().backward()
+
+    def counted(boxes: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = counter(intersection_over_union(boxes), logits)
+        return found
+
+    assert torch.autograd.gradcheck(counted, (boxes, logits))
+    counted(boxes, logits).square().sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in counter.parameters())
 
 
 def test_not_a_number_is_passed_on() -> None:
     found = Counter(3)(in_a_row(3), torch.tensor([[1.0, torch.nan, 2.0]]))
     assert found.isnan().all()
-
-
-def test_overlap_by_hand() -> None:
-    boxes = torch.tensor([[0.0, 0, 2, 2], [1, 0, 3, 2], [5, 5, 6, 6], [0, 0, 0, 0]]).T[None]
-    found = intersection_over_union(boxes)[0]
-    assert found[0].tolist() == pytest.approx([1, 1 / 3, 0, 0])
-    assert found[3].tolist() == pytest.approx([0, 0, 0, 0])  # an empty box overlaps nothing

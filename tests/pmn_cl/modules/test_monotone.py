@@ -55,6 +55,18 @@ def test_a_learned_function_joins_the_heights_of_its_segments() -> None:
     assert function(grid[:-1] + 1 / 32).tolist() == pytest.approx(between)
 
 
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, 3, 4)])
+def test_gradients_are_those_that_finite_differences_give(shape: tuple[int, ...]) -> None:
+    function = learned(1)
+    x = torch.rand(shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+
+    def applied(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(function, {"weight": weight}, (x,))
+
+    inputs = (x.requires_grad_(), function.weight.detach().clone().requires_grad_())
+    assert torch.autograd.gradcheck(applied, inputs)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_product_of_alike_values_is_what_autograd_makes_of_it(seed: int) -> None:
     function, x = learned(seed), symmetric(seed)
