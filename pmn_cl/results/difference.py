@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeGuard
 
+from pmn_cl.results.measures.catalogue import raw_moments
 from pmn_cl.results.result import REUSED, REUSED_CPU, Result
 
 PACKAGES = ("torch", "numpy", "avalanche-lib")  # that the last digits depend on
@@ -61,12 +62,31 @@ def compared_parts(result: Result) -> Iterator[tuple[str, Any]]:
     yield "splits", sorted(result.scores)
     yield "all metrics", result.secondary
     yield "validation", result.validation
+    if result.curves:
+        yield "learning curves", {t: [e.model_dump() for e in c] for t, c in result.curves.items()}
+    yield from _inside_tasks(result)
     yield "samples seen", [cost.samples_seen for cost in result.costs]
     yield "parameters", result.parameters.get("total")
     yield "parameters learned", result.parameters.get("trainable")
     yield "weights", result.weights
+    if result.work.learned:  # operations of learning are more where a run was cut off
+        yield "operations to answer", result.work.answer
+        yield "bytes kept", result.work.bytes
     whose = (REUSED, REUSED_CPU)  # learned a module does not matter
     yield "details", {name: v for name, v in result.details.items() if name not in whose}
+
+
+def _inside_tasks(result: Result) -> Iterator[tuple[str, Any]]:
+    """Yield the moments inside each phase that has some, unless a clock said where they fall.
+
+    A phase has none where another run had learned its module.
+    """
+    every = result.run.stream.evaluate_every
+    if every is None or every.seconds is not None:
+        return
+    for phase in dict.fromkeys(result.inside.phase):
+        moments = [m for m in raw_moments(result) if m.phase == phase]
+        yield f"inside phase {phase + 1}", {f"step {m.step}": m.scores for m in moments}
 
 
 def _by_task(result: Result, split: str) -> list[dict[str, float | None]]:

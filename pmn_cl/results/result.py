@@ -111,6 +111,9 @@ class Epoch(_Record):
     """By callee: how much it counted, on average over questions."""
 
 
+INSIDE_DIGITS = 5  # of scores inside tasks: on a few hundred samples
+
+
 class Inside(_Record):
     """What the probe of all tasks seen so far came to while a task was learned, evaluation by
     evaluation. That after a phase is no part of it: `scores` has it as the split `probe`.

@@ -11,12 +11,12 @@ from math import inf
 from typing import Any
 
 from pmn_cl.config.spec import EvaluateSpec
+from pmn_cl.results.result import INSIDE_DIGITS
 from pmn_cl.runs.checkpoint import Keeper
 from pmn_cl.runs.journal import Event, Journal
 from pmn_cl.strategy.base import Experience, Strategy
 
 INSIDE = "inside"  # the event in the journal
-_DIGITS = 5  # of a score on a few hundred samples
 _FACTOR = 4  # between the first evaluations of a task, which come sooner than the others
 
 
@@ -70,7 +70,7 @@ def write_moment(
 ) -> None:
     """Write down what the probe came to at a step of a phase, once."""
     if not any(place.items() <= event.items() for event in journal.events):
-        rounded = {task: round(score, _DIGITS) for task, score in scores.items()}
+        rounded = {task: round(score, INSIDE_DIGITS) for task, score in scores.items()}
         journal.write(INSIDE, **place, cpu_seconds=cpu_seconds, scores=rounded)
 
 

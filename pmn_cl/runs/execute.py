@@ -93,8 +93,9 @@ def carry_out(
             on_progress(progress)
 
     strategy = make_strategy(run, training, device=device, on_progress=report)
+    every_so_often = None if run.evaluate_at_end else run.stream.evaluate_every
     inside = ContinualEvaluation(
-        run.stream.evaluate_every, strategy, experiences.get(PROBE, []), journal, keeper
+        every_so_often, strategy, experiences.get(PROBE, []), journal, keeper
     )
 
     def after_step() -> None:

@@ -25,7 +25,7 @@ from pmn_cl.results import scores
 from pmn_cl.results.bounds import JOINT, Tops, has_top, top_of, tops
 from pmn_cl.results.measures import continual, emergence
 from pmn_cl.results.measures.continual import Moment
-from pmn_cl.results.result import Result, Row
+from pmn_cl.results.result import INSIDE_DIGITS, Result, Row
 from pmn_cl.results.scores import Values
 
 Better = Literal["higher", "lower"]
@@ -97,7 +97,9 @@ def raw_moments(result: Result) -> list[Moment]:
     for phase, row in enumerate(result.scores.get(PROBE, [])):
         columns = zip(inside.phase, inside.step, inside.scores, strict=True)
         during = [Moment(at, step, scored) for at, step, scored in columns if at == phase]
-        found += [*during, Moment(phase, steps_of(result, phase), row)]
+        # As those inside are kept: a score that stays the same must not seem to move.
+        ended = [None if score is None else round(score, INSIDE_DIGITS) for score in row]
+        found += [*during, Moment(phase, steps_of(result, phase), ended)]
     return _filled(found)
 
 

@@ -102,6 +102,18 @@ def test_a_run_that_is_cut_off_goes_on_to_the_same_moments(
     assert again.weights == often["hard_sharing"].weights
 
 
+def test_a_run_that_is_scored_at_its_end_alone_is_not_scored_inside_tasks(
+    cache: Path, tmp_path: Path
+) -> None:
+    """Between tasks it has no scores, either, that what is frozen could be shown by."""
+    (tmp_path / "stream.yaml").write_text(f"{STREAM}evaluate_every: {{steps: 7}}\n", "utf-8")
+    run, *_ = plan_runs(load_spec(tmp_path / "stream.yaml"))
+    run = run.model_copy(update={"evaluate_at_end": True})
+    [result] = Driver(tmp_path / "out", cache=cache).run([run])
+    assert result.inside.step == [] and result.scores["probe"][0] == [None, None]
+    assert None not in result.scores["probe"][1]
+
+
 def test_seconds_may_say_how_often(cache: Path, tmp_path: Path) -> None:
     found = learned(tmp_path / "s", cache, "{seconds: 0.01, probe: 20}")
     assert len(found["hard_sharing"].inside.step) > 8

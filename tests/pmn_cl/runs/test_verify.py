@@ -22,7 +22,10 @@ from pmn_cl.results.folder import RESULT
 from pmn_cl.results.result import (
     REUSED,
     REUSED_CPU,
+    Epoch,
+    Inside,
     Result,
+    Work,
     read_result,
     read_results,
     write_result,
@@ -41,6 +44,7 @@ world: {name: digits, scenes: {train: 300, val: 50, test: 100, novel: 100}}
 tasks: [obj, {task: att, fraction: 50}]
 fraction: 80
 budget: 10
+evaluate_every: {steps: 3}
 strategies:
   - {name: hard_sharing, lr_scale: 2.0}
   - {name: hard_sharing, matched_to: pnn, attention: 3}
@@ -163,6 +167,9 @@ def test_on_other_data_nothing_is_compared(real: Result, cache: Path, tmp_path: 
         ("parameters", {"total": [1, 2], "trainable": [1, 1]}),
         ("weights", []),
         ("details", {"memory": 3.0}),
+        ("curves", {"obj": [Epoch(step=1, loss=0.5, score=0.5)]}),
+        ("inside", Inside(phase=[1], step=[2], cpu_seconds=[0.1], scores=[[0.5, 0.5]])),
+        ("work", Work(learned=[1.0, 1.0], answer={"obj": 2.0}, bytes={"weights": [1, 1]})),
     ],
 )
 def test_nothing_that_matters_is_left_out(part: str, value: Any, real: Result) -> None:
@@ -174,7 +181,13 @@ def test_nothing_that_matters_is_left_out(part: str, value: Any, real: Result) -
 
 def test_times_and_memory_are_no_part_of_it(real: Result) -> None:
     dear = [cost.model_copy(update={"learn_seconds": 99.0}) for cost in real.costs]
-    other = {"costs": dear, "seconds": 999.0, "started": "2020-01-01T00:00:00+00:00"}
+    slow = real.inside.model_copy(update={"cpu_seconds": [99.0] * len(real.inside.step)})
+    other = {
+        "costs": dear,
+        "inside": slow,
+        "seconds": 999.0,
+        "started": "2020-01-01T00:00:00+00:00",
+    }
     assert all(f.good for f in findings(real, real.model_copy(update=other)))
     [first, *others] = real.costs
     more = [first.model_copy(update={"samples_seen": 1}), *others]
@@ -237,7 +250,6 @@ def test_modules_of_other_runs_are_learned_anew(cache: Path, tmp_path: Path) -> 
             stream=spec.stream,
             strategy=StrategySpec(name="pmn", variant=name),
             seed=0,
-            evaluate_at_end=True,
             reuse=str(tmp_path / "modules"),
         )
         for name in ("first", "second")
