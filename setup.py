@@ -63,5 +63,5 @@ setup(
             "ruff>=0.6",
         ],
     },
-    entry_points={"console_scripts": ["pmn-bench = pmn_cl.cli.main:program"]},
+    entry_points={"console_scripts": ["pmn-bench = pmn_cl.cli.program:program"]},
 )

@@ -6,6 +6,7 @@ matter least first, then becomes a list of its rows.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,14 @@ if TYPE_CHECKING:
     from pmn_cl.progress import ProgressCallback
 
 _UNBROKEN = "\u00a0"  # a space at which no line ends
+
+
+INTERRUPTED = 130  # the exit code that shells know Ctrl-C by
+
+
+def same_command() -> str:
+    """Return the command as it was given, to go on with what it has begun."""
+    return shlex.join(["pmn-bench", *(word for word in sys.argv[1:] if word != "--fresh")])
 
 
 def console() -> Console:

@@ -1,7 +1,7 @@
 """The command line. A command is imported when it runs, and what it needs with it: help is instant.
 
 Exit codes: 0 done; 1 something that was asked for did not succeed; 2 the input is wrong
-(a message, no traceback).
+(a message, no traceback); 130 interrupted by Ctrl-C, with what is done kept.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from pmn_cl import __version__
+from pmn_cl.console import INTERRUPTED, same_command
 from pmn_cl.errors import UserError
-from pmn_cl.mlflow_mirror.exit import leave
 
 
 class _Command(click.Command):
@@ -42,6 +42,9 @@ class _Commands(click.Group):
         except UserError as error:
             click.echo(f"pmn-bench: {error}", err=True)
             ctx.exit(2)
+        except KeyboardInterrupt:
+            click.echo(f"\npmn-bench: interrupted; go on with: {same_command()}", err=True)
+            ctx.exit(INTERRUPTED)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -91,14 +94,7 @@ for listed in (
     main.add_command(_Command(*listed))
 
 
-def program() -> None:
-    """Run the command line as a program of its own."""
-    try:
-        main()
-    except SystemExit as ending:
-        leave(int(ending.code or 0))
-        raise
-
-
 if __name__ == "__main__":
+    from pmn_cl.cli.program import program
+
     program()

@@ -15,13 +15,13 @@ def do_not_wait_for(thread: threading.Thread) -> None:
     _unwaited.append(thread)
 
 
-def leave(code: int) -> None:
-    """End the process now where such a thread still works; else return.
+def leave(code: int, *, now: bool = False) -> None:
+    """End the process now where such a thread still works, or for another reason; else return.
 
     Python would end the thread in the middle of what it does. In C++, of which MLflow's libraries
     have a lot, that aborts the whole process, with a signal in the place of its exit code.
     """
-    if any(thread.is_alive() for thread in _unwaited):
+    if now or any(thread.is_alive() for thread in _unwaited):
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()

@@ -59,6 +59,7 @@ _PATIENCE = {  # of one request
 }
 _LOOK_EVERY = 5.0  # seconds between two looks at the journals of running runs
 _LAST_WAIT = 15.0  # seconds that a mirror may take when all runs have ended
+_HURRIED_WAIT = 0.5  # where the user has interrupted them
 _LONGEST_PARAM = 500
 
 
@@ -171,9 +172,14 @@ class LiveMirror:
         self._thread = threading.Thread(target=self._work, name="mirror", daemon=True)
         self._thread.start()
 
-    def close(self, patience: float = _LAST_WAIT) -> Mirrored | None:
-        """Mirror what is left, but do not wait long for it; return where it is."""
+    def close(self, patience: float = _LAST_WAIT, *, in_a_hurry: bool = False) -> Mirrored | None:
+        """Mirror what is left, but do not wait long for it; return where it is.
+
+        Who is in a hurry is not told what is left: it is mirrored when they go on.
+        """
         self._over.set()
+        self._warned |= in_a_hurry
+        patience = min(patience, _HURRIED_WAIT) if in_a_hurry else patience
         self._thread.join(patience)
         if self._thread.is_alive():
             do_not_wait_for(self._thread)

@@ -126,8 +126,8 @@ class Driver:
             except KeyboardInterrupt:
                 self.interrupted = True
                 ended = [self._ended(ending) for ending in engine.stop()]
-                if observer is not None:
-                    observer.update({}, ended)
+                if observer is not None:  # those that were interrupted are counted in the end
+                    observer.update({}, [r for r in ended if r.status != "interrupted"])
 
     def _next(self, waiting: list[RunSpec], running: dict[str, RunSpec]) -> RunSpec | None:
         """Return the run to start now, if there is one and room for it."""

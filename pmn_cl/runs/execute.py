@@ -113,6 +113,8 @@ def carry_out(
     if kept is not None:
         strategy.restore(kept.state, [e for learned, _ in phases[: kept.done] for e in learned])
         keeper.go_on_from(kept)
+        if on_progress is not None and kept.done < len(phases):
+            on_progress(_going_on(phases[kept.done][0][0].task.name, keeper.steps))
     journal.write("started", device=device, **_facts(run, strategy, experiences))
     for learned, validation_of in phases[keeper.done :]:
         keeper.between()
@@ -137,6 +139,11 @@ def carry_out(
     journal.write("completed")
     journal.close()
     return result_of(run, journal.events)
+
+
+def _going_on(task: str, steps: int) -> TrainingProgress:
+    where = f"from step {steps:,}" if steps else "from its beginning"
+    return TrainingProgress(task, 1, 1, 0.0, None, 0, 1, note=f"goes on {where}")
 
 
 def _check_same(run: RunSpec, journal: Journal, data: str, kept: Checkpoint | None) -> None:

@@ -29,6 +29,7 @@ from pmn_cl.studies.conduct import (
     plan_study,
     print_plan,
     read_stream,
+    say_interrupted,
     shared_modules,
     splits_of,
     study_folder,
@@ -168,6 +169,8 @@ def ablate_command(
         return 0
     open_world(spec, request.cache, progress)
     outcome = carry_through(plan, request, console)
+    if outcome.interrupted:
+        return say_interrupted(outcome, plan, console)
     for split in splits_of(outcome.results):
         for table in rung_tables(outcome.results, split):
             print_table(console, table)

@@ -11,6 +11,7 @@ from rich.console import Console
 from benchmarks.stream import Stream
 from pmn_cl.config.spec import BenchmarkSpec, RunSpec, StreamSpec
 from pmn_cl.config.stream import find_stream, load_spec
+from pmn_cl.console import INTERRUPTED, same_command
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.mlflow_mirror.mirror import LiveMirror, Mirrored, check_uri
 from pmn_cl.progress import ProgressCallback
@@ -164,7 +165,7 @@ class _MirroredDisplay(ProgressDisplay):
         """End the mirror; a user who interrupts is not kept waiting."""
         if self._mirror is None:
             return None
-        return self._mirror.close(patience=0.5) if in_a_hurry else self._mirror.close()
+        return self._mirror.close(in_a_hurry=in_a_hurry)
 
 
 def line_printer(console: Console) -> Callable[[str], None]:
@@ -180,6 +181,18 @@ def print_plan(plan: StudyPlan, console: Console, *, fractions: bool = False) ->
     say(f"{len(plan.runs)} runs, {plan.workers} at a time, into {plan.folder}")
 
 
+def say_interrupted(outcome: Outcome, plan: StudyPlan, console: Console) -> int:
+    """Say what is kept, and how to go on; return the exit code."""
+    statuses = [result.status for result in outcome.results]
+    done, begun = statuses.count("completed"), statuses.count("interrupted")
+    kept = f", {begun} more have kept their state" if begun else ""
+    line_printer(console)(
+        f"interrupted: {done} of {len(plan.runs)} runs are done{kept} in {plan.folder}; "
+        f"go on with: {same_command()}"
+    )
+    return INTERRUPTED
+
+
 def conclude_study(outcome: Outcome, console: Console) -> int:
     """Say what a study took, and return the exit code."""
     say = line_printer(console)
@@ -189,7 +202,7 @@ def conclude_study(outcome: Outcome, console: Console) -> int:
             say(f"{result.key}: {result.status}: {result.error.message}")
     if done:
         say(f"{len(done)} runs, {said_of_reuse(done)}; results: {outcome.folder}")
-    return int(outcome.interrupted or len(done) < len(outcome.results))
+    return int(len(done) < len(outcome.results))
 
 
 def splits_of(results: Sequence[Result]) -> list[str]:

@@ -32,6 +32,7 @@ from pmn_cl.studies.conduct import (
     plan_study,
     print_plan,
     read_stream,
+    say_interrupted,
     shared_modules,
     study_folder,
 )
@@ -61,16 +62,10 @@ def run_command(
         return 0
     open_world(plan.spec, request.cache, progress)
     outcome = carry_through(plan, request, console)
-    _conclude(outcome, console, request.tracking)
     if outcome.interrupted:
-        done = sum(result.status == "completed" for result in outcome.results)
-        again = "the same command without --fresh" if request.fresh else "the same command"
-        line_printer(console)(
-            f"interrupted: {done} of {len(plan.runs)} runs are done, the others have kept "
-            f"their state in {plan.folder}; {again} goes on"
-        )
-    failed = any(result.status != "completed" for result in outcome.results)
-    return int(outcome.interrupted or failed)
+        return say_interrupted(outcome, plan, console)
+    _conclude(outcome, console, request.tracking)
+    return int(any(result.status != "completed" for result in outcome.results))
 
 
 def _estimate(plan: StudyPlan, request: RunRequest, console: Console) -> None:

@@ -34,6 +34,7 @@ from pmn_cl.studies.conduct import (
     plan_study,
     print_plan,
     read_stream,
+    say_interrupted,
     shared_modules,
     splits_of,
     study_folder,
@@ -147,6 +148,8 @@ def sweep_command(
         print_plan(plan, console, fractions=True)
         return 0
     outcome = carry_through(plan, request, console)
+    if outcome.interrupted:
+        return say_interrupted(outcome, plan, console)
     for split in splits_of(outcome.results):
         print_table(console, gains_table(outcome.results, split))
     return conclude_study(outcome, console)

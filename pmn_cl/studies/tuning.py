@@ -28,7 +28,7 @@ from pmn_cl.config.searches import (
 )
 from pmn_cl.config.spec import BenchmarkSpec, Protocol, RunSpec, StrategySpec, StreamSpec
 from pmn_cl.config.stream import find_stream, load_spec
-from pmn_cl.console import print_table
+from pmn_cl.console import INTERRUPTED, print_table, same_command
 from pmn_cl.errors import UserError
 from pmn_cl.results.result import Result
 from pmn_cl.results.table import number
@@ -270,7 +270,10 @@ def tune_command(request: TuningRequest, console: Console) -> int:
                 console.print(f"{method}: the rate chosen is the edge of what was tried")
         if request.save is not None:
             console.print(f"wrote {request.save}")
-    return int(search.interrupted or bool(search.failed))
+    if search.interrupted:
+        console.print(f"interrupted; go on with: {same_command()}", soft_wrap=True)
+        return INTERRUPTED
+    return int(bool(search.failed))
 
 
 def _trials_table(known: Searches, methods: Iterable[str]) -> Table:

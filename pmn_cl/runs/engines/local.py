@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from multiprocessing import forkserver
+from contextlib import contextmanager, suppress
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import wait
 from pathlib import Path
 from types import ModuleType
@@ -75,8 +77,10 @@ class ForkServer:
     def warm_up(self) -> None:
         """Let the server import what it will need, without waiting for it."""
         self._context.set_forkserver_preload(list(_SERVER))
-        with _without_working_directory(), _without_main():
+        with _without_working_directory(), _without_main(), _without_ctrl_c():
             forkserver.ensure_running()
+        atexit.unregister(_end_server)
+        atexit.register(_end_server)
 
     def start(
         self,
@@ -112,6 +116,29 @@ def end_all(processes: Sequence[Any], grace: float = GRACE) -> None:
         if process.is_alive():
             process.kill()
             process.join()
+
+
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Keep Ctrl-C, which a terminal sends to all processes, from the server and all its runs.
+
+    It would end the server in the middle of an import, with a traceback; runs are told by us.
+    """
+    resource_tracker.ensure_running()  # it would let Ctrl-C through again while it starts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_server() -> None:
+    """End the server with us: it would first finish what it imports, with our terminal open."""
+    server = getattr(forkserver, "_forkserver", None)
+    process = getattr(server, "_forkserver_pid", None)
+    if process is not None:
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGTERM)
 
 
 @contextmanager

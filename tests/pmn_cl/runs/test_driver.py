@@ -19,6 +19,7 @@ from tiny_streams import TINY, tiny_stream
 from benchmarks.stream import Stream
 from pmn_cl.config.spec import RunSpec
 from pmn_cl.config.stream import load_spec
+from pmn_cl.console import INTERRUPTED
 from pmn_cl.errors import UserError
 from pmn_cl.files import held
 from pmn_cl.results.folder import JOURNAL, LEARNED, RESULT
@@ -287,6 +288,7 @@ def start(out: Path, cache: Path, *more: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        start_new_session=True,  # Ctrl-C goes to all processes of a terminal
     )
 
 
@@ -357,12 +359,53 @@ def test_ctrl_c_stops_in_order_and_says_how_to_go_on(
     driver = start(tmp_path, cache, "--workers", "2")
     while not workers_of(tmp_path, driver.pid):
         time.sleep(0.02)
-    driver.send_signal(signal.SIGINT)
+    os.killpg(driver.pid, signal.SIGINT)
     said, _ = driver.communicate()
-    assert driver.returncode == 1, said
-    assert "the same command goes on" in said
+    assert driver.returncode == INTERRUPTED, said
     statuses = {result.status for result in read_results(tmp_path)}
     assert "interrupted" in statuses and "failed" not in statuses
     again = run_here(*whole_stream(tmp_path, cache), *NO_MIRROR)
     assert again.exit_code == 0, again.output
     assert what_matters(read_results(tmp_path)) == what_matters(undisturbed[1])
+
+
+def interrupt_after(seconds: float, out: Path, cache: Path) -> str:
+    """Start the stream, press Ctrl-C, and return what was said."""
+    driver = start(out, cache)
+    try:
+        said, _ = driver.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(driver.pid, signal.SIGINT)
+        said, _ = driver.communicate()
+    assert driver.returncode in (INTERRUPTED, 0), said
+    assert "Traceback" not in said and "warning" not in said
+    lines = [line for line in said.splitlines() if "interrupted" in line]
+    assert len(lines) == (driver.returncode == INTERRUPTED), said
+    assert all("; go on with: pmn-bench run " in line for line in lines)
+    return said
+
+
+@pytest.mark.parametrize("seconds", [0.5, 4.0])
+def test_ctrl_c_before_the_first_run_is_one_line(
+    seconds: float, cache: Path, tmp_path: Path
+) -> None:
+    said = interrupt_after(seconds, tmp_path, cache).split("\n")
+    assert [line for line in said if line.strip()][-1].count("interrupted") == 1
+
+
+@pytest.mark.long
+def test_ctrl_c_at_twenty_moments_ends_in_order_and_goes_on(
+    cache: Path, tmp_path: Path, undisturbed: tuple[Path, list[Result]]
+) -> None:
+    begun = time.monotonic()
+    assert start(tmp_path / "whole", cache).wait() == 0
+    whole = time.monotonic() - begun
+    for moment in range(20):
+        out = tmp_path / str(moment)
+        interrupt_after(0.1 + moment / 19 * whole, out, cache)
+        again = subprocess.run(
+            [*PROGRAM, *whole_stream(out, cache)], capture_output=True, text=True, check=False
+        )
+        assert again.returncode == 0, again.stderr
+        assert "warning" not in again.stderr and "Traceback" not in again.stderr
+        assert what_matters(read_results(out)) == what_matters(undisturbed[1])
