@@ -73,6 +73,13 @@ def print_findings(findings: list[Diagnosis], console: Console) -> None:
         if finding.advice:
             advice = Text.assemble("\n", (finding.about, "bold"), f": {finding.advice}")
             console.print(advice, soft_wrap=True)
+    wrong = [finding.about for finding in findings if finding.state == "wrong"]
+    verdict = (
+        f"not ready: {len(wrong)} wrong ({', '.join(dict.fromkeys(wrong))})"
+        if wrong
+        else "ready: pmn-bench run quick.yaml"
+    )
+    console.print(f"\n{verdict}", soft_wrap=True)
 
 
 def _python() -> Iterator[Diagnosis]:

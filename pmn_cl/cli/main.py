@@ -34,7 +34,14 @@ class _Command(click.Command):
 
 
 class _Commands(click.Group):
-    """A group that prints mistakes of the user's without a traceback."""
+    """A group that prints mistakes of the user's without a traceback, and lists by purpose."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(len(name) for group in _GROUPS.values() for name, _, summary in group)
+        for title, group in _GROUPS.items():
+            listed = [(name.ljust(width), summary) for name, _, summary in group if summary]
+            with formatter.section(title):
+                formatter.write_dl(listed)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -61,37 +68,60 @@ def main() -> None:
     """
 
 
-for listed in (
-    ("doctor", "start.doctor", "What is wrong with this machine, and what to do."),
-    ("init", "start.init", "Write a stream.yaml to start from."),
-    ("list", "start.list_names", "What can be named in a stream's YAML."),
-    ("prepare", "prepare.prepare", "Build the data of a world once."),
-    ("show", "worlds.show", "What is in a stream; a picture of its world."),
-    ("run", "run.run_stream", "Learn a stream with every strategy and seed."),
-    ("plan", "run.plan", "List the runs of a stream, or write them for Slurm."),
-    ("one-run", "run.one_run", ""),
-    ("sweep", "run.sweep", "Learn one task from less and less data."),
-    ("ablate", "run.ablate", "The paper's ablations, and further controls."),
-    ("tune", "run.tune", "Choose settings on validation, a few trials each."),
-    ("verify", "run.verify", "Run results again from their records."),
-    ("results", "results.list_results", "What is in a folder of results."),
-    ("compare", "results.compare", "Strategies side by side, with intervals."),
-    ("merge", "results.merge", "Join folders of results into one."),
-    ("claims", "results.claims", "Which of the paper's claims hold for a folder of results."),
-    ("sync", "results.sync", "Mirror a folder of results in MLflow."),
-    ("ui", "results.ui", "MLflow's pages on a folder of results."),
-    ("report", "report.report", "One HTML page on a folder of results."),
-    ("modules", "modules.modules", "The library of learned modules."),
-    ("judge", "human_eval.judge", "Let people grade explanations: make pages, collect grades."),
-    ("explain", "explain.explain", "How a network came to an answer: text, picture, page, JSON."),
-    (
-        "faithfulness",
-        "explain.faithfulness",
-        "Whether explanations are true: attention, queries, gates, removal.",
+# By what one wants to do: name, where it is, and its line of help; without one it is not listed.
+_GROUPS: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "Start": (
+        ("doctor", "start.doctor", "What is wrong with this machine, and what to do."),
+        ("init", "start.init", "Write a stream.yaml to start from."),
+        ("show", "worlds.show", "What is in a stream; a picture of its world."),
+        ("list", "start.list_names", "What can be named in a stream's YAML."),
     ),
-    ("answers", "answers.answers", "Answers of runs as a file for an evaluation server."),
-):
-    main.add_command(_Command(*listed))
+    "Run": (
+        ("run", "run.run_stream", "Learn a stream with every strategy and seed."),
+        ("sweep", "run.sweep", "Learn one task from less and less data."),
+        ("ablate", "run.ablate", "The paper's ablations, and further controls."),
+        ("tune", "run.tune", "Choose settings on validation, a few trials each."),
+        ("plan", "run.plan", "List the runs of a stream, or write them for Slurm."),
+        ("one-run", "run.one_run", ""),
+    ),
+    "Look": (
+        ("results", "results.list_results", "What is in a folder of results."),
+        ("compare", "results.compare", "Strategies side by side, with intervals."),
+        ("report", "report.report", "One HTML page on a folder of results."),
+        ("ui", "results.ui", "MLflow's pages on a folder of results."),
+        (
+            "explain",
+            "explain.explain",
+            "How a network came to an answer: text, picture, page, JSON.",
+        ),
+    ),
+    "Question": (
+        ("claims", "results.claims", "Which of the paper's claims hold for a folder of results."),
+        (
+            "faithfulness",
+            "explain.faithfulness",
+            "Whether explanations are true: attention, queries, gates, removal.",
+        ),
+        ("verify", "run.verify", "Run results again from their records."),
+        (
+            "judge",
+            "human_eval.judge",
+            "Let people grade explanations: make pages, collect grades.",
+        ),
+    ),
+    "Data": (
+        ("prepare", "prepare.prepare", "Build the data of a world once."),
+        ("answers", "answers.answers", "Answers of runs as a file for an evaluation server."),
+    ),
+    "Share": (
+        ("modules", "modules.modules", "The library of learned modules."),
+        ("merge", "results.merge", "Join folders of results into one."),
+        ("sync", "results.sync", "Mirror a folder of results in MLflow."),
+    ),
+}
+for group in _GROUPS.values():
+    for listed in group:
+        main.add_command(_Command(*listed))
 
 
 if __name__ == "__main__":

@@ -139,7 +139,12 @@ def _check_primary(stream: str | Path | BenchmarkSpec) -> None:
 
 @click.command("run", epilog=STREAM_HELP)
 @click.argument("stream")
-@click.option("--strategy", "strategies", multiple=True, help="Only this one (repeatable).")
+@click.option(
+    "--strategy",
+    "strategies",
+    multiple=True,
+    help="Only this one (repeatable); one that STREAM does not name has its usual options.",
+)
 @_drives_runs
 @gathers(lambda: _requests().RunRequest)
 def run_stream(request: RunRequest) -> None:
@@ -157,7 +162,7 @@ def run_stream(request: RunRequest) -> None:
     --dry-run lists the runs; for those with `size: paper` it also prints parameters, memory and
     hours, measured on this device with a few steps of each task.
 
-    Exits with 1 where a run failed or was interrupted.
+    Exits with 1 where a run failed, and with 130 where Ctrl-C interrupted them.
     """
     from pmn_cl.studies.run import run_command
 

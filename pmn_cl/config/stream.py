@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,10 +50,11 @@ def shipped_streams() -> dict[str, Path]:
     return {path.name: path for path in sorted(_STREAMS.glob("*.yaml"))}
 
 
-def load_spec(path: str | Path, *, tuned: bool = True) -> BenchmarkSpec:
+def load_spec(path: str | Path, *, tuned: bool = True, also: Sequence[str] = ()) -> BenchmarkSpec:
     """Read and check a stream's YAML; raise a ``UserError`` that lists every mistake.
 
-    What a search has chosen is left out where it is not wanted: by a search.
+    What a search has chosen is left out where it is not wanted: by a search. ``also`` names
+    strategies that the stream is to have in any case.
     """
     path = Path(path)
     source = read_yaml(path)
@@ -70,7 +72,32 @@ def load_spec(path: str | Path, *, tuned: bool = True) -> BenchmarkSpec:
     problems += check_names(data)
     source.refuse([replace(p, loc=as_written(p.loc, source.data)) for p in problems])
     assert spec is not None
-    return _resolved(spec, path.parent, tuned)
+    return _resolved(with_strategies(spec, also), path.parent, tuned)
+
+
+def with_strategies(spec: BenchmarkSpec, names: Sequence[str]) -> BenchmarkSpec:
+    """Return a stream with these strategies, too: those that it does not name as they are."""
+    named = [strategy.name for strategy in spec.strategies]
+    more = [StrategySpec(name=name) for name in dict.fromkeys(names) if name not in named]
+    for strategy in more:
+        _check_usual(strategy.name, named)
+    return spec.model_copy(update={"strategies": [*spec.strategies, *more]})
+
+
+def _check_usual(name: str, named: Sequence[str]) -> None:
+    """Refuse a strategy that is not known, or is nothing without options."""
+    if name not in registry.STRATEGIES:
+        others = [known for known in registry.STRATEGIES if known not in named]
+        raise UserError(
+            f"--strategy {name}: the stream names {', '.join(named)}; there are also "
+            f"{', '.join(others)}{did_you_mean(name, [*named, *others])}"
+        )
+    try:
+        options_of(StrategySpec(name=name))
+    except ValidationError as error:
+        raise UserError(
+            f"--strategy {name}: needs options ({error.errors()[0]['msg']}); name it in the stream"
+        ) from None
 
 
 def parse_stream(data: dict[str, Any]) -> BenchmarkSpec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -14,10 +15,12 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from pmn_cl.errors import UserError
+from pmn_cl.files import write_whole
 from pmn_cl.mlflow_mirror.mirror import default_uri
 
 _HOST = "127.0.0.1"  # results are nobody else's
 _PORT = 5000
+_SERVED = "mlflow-server.json"  # in the folder, while there is a server
 _READY_WITHIN = 120.0  # seconds; 10 to 20 are usual
 
 
@@ -45,9 +48,21 @@ def server(folder: Path, port: int | None = None) -> Iterator[tuple[str, subproc
     try:
         address = f"http://{_HOST}:{chosen}"
         _wait_until_ready(address, process, log)
+        write_whole(folder / _SERVED, json.dumps({"address": address, "process": process.pid}))
         yield address, process
     finally:
+        (folder / _SERVED).unlink(missing_ok=True)
         _end(process)
+
+
+def served_at(folder: Path) -> str | None:
+    """Return the address at which a server shows a folder now, if there is one."""
+    try:
+        server = json.loads((folder / _SERVED).read_text("utf-8"))
+        os.kill(server["process"], 0)
+    except (OSError, ValueError, KeyError, TypeError):  # none, or one that was killed
+        return None
+    return str(server["address"])
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

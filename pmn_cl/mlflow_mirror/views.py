@@ -16,7 +16,6 @@ from urllib.parse import quote
 
 from pmn_cl.results.result import Result
 
-UI = "http://127.0.0.1:5000"  # where `pmn-bench ui` answers unless --port says otherwise
 MEANS, FORGETTING, LOW_DATA = "Mean over seeds", "Forgetting", "Low-data curve"
 PARAMETERS, COST = "Parameters against score", "Cost"
 

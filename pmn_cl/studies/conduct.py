@@ -10,9 +10,9 @@ from rich.console import Console
 
 from benchmarks.stream import Stream
 from pmn_cl.config.spec import BenchmarkSpec, RunSpec, StreamSpec
-from pmn_cl.config.stream import find_stream, load_spec
+from pmn_cl.config.stream import find_stream, load_spec, with_strategies
 from pmn_cl.console import INTERRUPTED, same_command
-from pmn_cl.errors import UserError, did_you_mean
+from pmn_cl.errors import UserError
 from pmn_cl.mlflow_mirror.mirror import LiveMirror, Mirrored, check_uri
 from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.folder import RESULT
@@ -20,7 +20,6 @@ from pmn_cl.results.result import Result, older_runs, read_result
 from pmn_cl.results.table import said_of_reuse
 from pmn_cl.runs.driver import Driver, check_folder
 from pmn_cl.runs.engines.local import LocalEngine
-from pmn_cl.runs.plan import plan_runs
 from pmn_cl.runs.progress import ProgressDisplay
 from pmn_cl.studies.request import OFF, StudyRequest
 
@@ -47,22 +46,16 @@ class Outcome:
     mirrored: Mirrored | None = None
 
 
-def read_stream(stream: str | Path | BenchmarkSpec) -> BenchmarkSpec:
-    """Return the spec of a stream that is given by itself, by its file or by its name."""
-    return stream if isinstance(stream, BenchmarkSpec) else load_spec(find_stream(stream)[0])
+def read_stream(
+    stream: str | Path | BenchmarkSpec, strategies: Sequence[str] = ()
+) -> BenchmarkSpec:
+    """Return the spec of a stream that is given by itself, by its file or by its name.
 
-
-def chosen_runs(
-    spec: BenchmarkSpec, strategies: Sequence[str], seeds: Sequence[int], reuse: Path
-) -> list[RunSpec]:
-    """Return the runs asked for; a strategy that the stream does not name is refused."""
-    named = [strategy.name for strategy in spec.strategies]
-    for name in strategies:
-        if name not in named:
-            raise UserError(
-                f"--strategy {name}: the stream names {', '.join(named)}{did_you_mean(name, named)}"
-            )
-    return plan_runs(spec, strategies, seeds, reuse)
+    It has these strategies, too, where it does not name them.
+    """
+    if isinstance(stream, BenchmarkSpec):
+        return with_strategies(stream, strategies)
+    return load_spec(find_stream(stream)[0], also=strategies)
 
 
 def study_folder(spec: BenchmarkSpec, out: Path | None, suffix: str = "") -> Path:
@@ -178,7 +171,12 @@ def print_plan(plan: StudyPlan, console: Console, *, fractions: bool = False) ->
     say = line_printer(console)
     for run in plan.runs:
         say(f"{run.key}  {run.stream.fraction:g}%" if fractions else run.key)
-    say(f"{len(plan.runs)} runs, {plan.workers} at a time, into {plan.folder}")
+    say(said_of_plan(plan))
+
+
+def said_of_plan(plan: StudyPlan) -> str:
+    """Return how many runs there are to be, and where."""
+    return f"{len(plan.runs)} runs, {plan.workers} at a time, into {plan.folder}"
 
 
 def say_interrupted(outcome: Outcome, plan: StudyPlan, console: Console) -> int:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
 from rich.console import Console
 
 from pmn_cl.config.stream import find_stream
 from pmn_cl.console import print_table, show_progress
 from pmn_cl.mlflow_mirror.mirror import Mirrored, is_local
-from pmn_cl.mlflow_mirror.views import UI, links
+from pmn_cl.mlflow_mirror.server import served_at
+from pmn_cl.mlflow_mirror.views import links
 from pmn_cl.progress import ProgressCallback
 from pmn_cl.results.compare import of_streams
 from pmn_cl.results.families.at_floor import said_at_floor
 from pmn_cl.results.measures.orders import order_table, said_of_orders
-from pmn_cl.results.result import REUSED
+from pmn_cl.results.result import REUSED, Result
 from pmn_cl.results.summary import meaning
 from pmn_cl.results.table import (
     LEAST,
@@ -22,16 +26,17 @@ from pmn_cl.results.table import (
     said_of_reuse,
     said_of_units,
 )
+from pmn_cl.runs.plan import plan_runs
 from pmn_cl.studies.conduct import (
     Outcome,
     StudyPlan,
     carry_through,
-    chosen_runs,
     line_printer,
     open_world,
     plan_study,
     print_plan,
     read_stream,
+    said_of_plan,
     say_interrupted,
     shared_modules,
     study_folder,
@@ -41,10 +46,16 @@ from pmn_cl.studies.request import RunRequest
 
 def plan_comparison(request: RunRequest) -> StudyPlan:
     """Return the runs of a stream that are asked for; refuse what cannot be run."""
-    spec = read_stream(request.stream)
+    spec = read_stream(request.stream, request.strategies)
     folder = study_folder(spec, request.out)
-    runs = chosen_runs(spec, request.strategies, request.seeds, shared_modules(folder, spec))
+    runs = plan_runs(spec, request.strategies, request.seeds, shared_modules(folder, spec))
     return plan_study(spec, runs, folder, request)
+
+
+def added_strategies(request: RunRequest) -> list[str]:
+    """Return the strategies that are asked for and that the stream does not name."""
+    named = {strategy.name for strategy in read_stream(request.stream).strategies}
+    return [name for name in dict.fromkeys(request.strategies) if name not in named]
 
 
 def run_command(
@@ -60,6 +71,9 @@ def run_command(
         print_plan(plan, console)
         _estimate(plan, request, console)
         return 0
+    for name in added_strategies(request):
+        console.print(f"{name}: not named by the stream, added with its usual options")
+    console.print(said_of_plan(plan), soft_wrap=True)
     open_world(plan.spec, request.cache, progress)
     outcome = carry_through(plan, request, console)
     if outcome.interrupted:
@@ -108,12 +122,29 @@ def _conclude(outcome: Outcome, console: Console, tracking: str | None) -> None:
     if any(result.details.get(REUSED) for result in done):
         say(said_of_reuse(done))
     say(f"results: {outcome.folder}")
+    for command, what in next_steps(results, outcome.folder):
+        say(f"  {command:<40} {what}")
     if outcome.mirrored is not None:
         local = is_local(tracking)
-        said = f"MLflow: pmn-bench ui {outcome.folder}, then" if local else "MLflow:"
-        say(said)
-        for title, address in mirror_links(outcome.mirrored, UI if local else str(tracking)):
+        server = served_at(outcome.folder) if local else str(tracking)
+        if server is None:
+            say(f"  {f'pmn-bench ui {outcome.folder}':<40} MLflow's pages: means, curves, cost")
+            return
+        say(f"MLflow at {server}:")
+        for title, address in mirror_links(outcome.mirrored, server):
             say(f"  {title:<26}{address}")
+
+
+def next_steps(results: Sequence[Result], folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield commands that show more of what came out, with what they show."""
+    done = [result for result in results if result.status == "completed"]
+    if not done:
+        return
+    yield f"pmn-bench report {folder}", "all of it as one page"
+    if len({result.seed for result in done}) > 1:
+        yield f"pmn-bench compare {folder}", "means over seeds, with intervals"
+    if any(result.strategy == "pmn" and "vqa" in result.tasks for result in done):
+        yield f"pmn-bench explain {folder}", "how a question was answered, step by step"
 
 
 def mirror_links(mirrored: Mirrored, base: str) -> list[tuple[str, str]]:

@@ -221,4 +221,17 @@ def test_findings_are_printed_with_their_advice() -> None:
         ["note", "two", "so", "so"],
         ["WRONG", "three", "broken"],
         ["three:", "mend", "it"],
+        ["not", "ready:", "1", "wrong", "(three)"],
     ]
+
+
+def test_it_ends_with_a_verdict() -> None:
+    def last_line(*findings: Diagnosis) -> str:
+        said = io.StringIO()
+        doctor.print_findings(list(findings), Console(file=said, width=100))
+        return said.getvalue().splitlines()[-1]
+
+    good, note = Diagnosis("a", "good", "1"), Diagnosis("b", "note", "2", "do more")
+    assert last_line(good, note) == "ready: pmn-bench run quick.yaml"
+    bad = Diagnosis("c", "wrong", "3")
+    assert last_line(good, bad, bad) == "not ready: 2 wrong (c)"

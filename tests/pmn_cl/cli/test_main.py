@@ -43,6 +43,14 @@ def test_help(command: list[str], flag: str) -> None:
     assert " ".join(found.help.split("\n\n")[0].split()) in " ".join(result.stdout.split())
 
 
+def test_every_command_is_listed_once_by_what_one_wants_to_do() -> None:
+    help = run("--help").stdout
+    listed = help[help.index("Start:") :].splitlines()
+    for name in main.commands:
+        lines = [line for line in listed if line.split() and line.split()[0] == name]
+        assert len(lines) == (name != "one-run"), name
+
+
 def test_version() -> None:
     assert run("--version").stdout == f"pmn-bench, version {__version__}\n"
 

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import subprocess
+from pathlib import Path
 
 import pytest
 
 from pmn_cl.errors import UserError
-from pmn_cl.mlflow_mirror.server import free_port
+from pmn_cl.mlflow_mirror.server import _SERVED, free_port, served_at
+
+
+def test_a_folder_is_served_as_long_as_its_server_lives(tmp_path: Path) -> None:
+    assert served_at(tmp_path) is None
+    with subprocess.Popen(["sleep", "60"]) as server:
+        facts = {"address": "http://127.0.0.1:5001", "process": server.pid}
+        (tmp_path / _SERVED).write_text(json.dumps(facts), "utf-8")
+        assert served_at(tmp_path) == "http://127.0.0.1:5001"
+        server.kill()
+    assert served_at(tmp_path) is None
+    (tmp_path / _SERVED).write_text("{", "utf-8")
+    assert served_at(tmp_path) is None
 
 
 def test_a_port_that_is_taken_is_refused_only_if_it_was_asked_for(

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from commands import refused
 from commands import run as run_here
+from made_results import changed, learned
 from tiny_streams import TINY, tiny_stream
 
 from pmn_cl.config.stream import load_spec
-from pmn_cl.results.result import REUSED, REUSED_CPU, read_results
+from pmn_cl.results.result import REUSED, REUSED_CPU, Result, read_results
 from pmn_cl.runs.plan import plan_runs
 from pmn_cl.studies.request import RunRequest
-from pmn_cl.studies.run import plan_comparison
+from pmn_cl.studies.run import added_strategies, next_steps, plan_comparison
 
 
 def test_runs_of_a_folder_share_their_modules_under_the_keys_that_they_always_had(
@@ -21,6 +23,31 @@ def test_runs_of_a_folder_share_their_modules_under_the_keys_that_they_always_ha
     runs = plan_comparison(RunRequest(stream=TINY, out=tmp_path)).runs
     assert {run.reuse for run in runs} == {str(tmp_path.resolve() / "modules")}
     assert [run.key for run in runs] == [run.key for run in plan_runs(load_spec(TINY))]
+
+
+def test_a_strategy_that_the_stream_does_not_name_is_added_as_it_is(tmp_path: Path) -> None:
+    asked = RunRequest(stream=TINY, out=tmp_path, strategies=("ewc", "pmn"), seeds=(0,))
+    runs = plan_comparison(asked).runs
+    assert [run.strategy.name for run in runs] == ["pmn", "ewc"]
+    assert runs[1].strategy.options == {} and runs[1].stream == runs[0].stream
+    assert added_strategies(asked) == ["ewc"]
+    [pmn, *_] = plan_runs(load_spec(TINY), ["pmn"], [0])
+    assert runs[0].key == pmn.key
+    said = refused("run", TINY, "--strategy", "ewq", "--out", tmp_path)
+    assert "'ewq'" not in said and "did you mean 'ewc'?" in said
+    assert "--strategy plugin: needs options" in refused("run", TINY, "--strategy", "plugin")
+
+
+def test_next_steps_are_those_that_show_something(tmp_path: Path) -> None:
+    def commands(*results: Result) -> list[str]:
+        return [command.split()[1] for command, _ in next_steps(results, tmp_path)]
+
+    one, two = (learned("pmn", seed, 0.8, 0.8, 0.7) for seed in (0, 1))
+    assert commands(one) == ["report"]
+    assert commands(one, two) == ["report", "compare"]
+    asked = changed(one, tasks=["a", "vqa"])
+    assert commands(asked) == ["report", "explain"]
+    assert commands(changed(one, status="failed")) == []
 
 
 def test_the_end_says_what_was_spent_and_what_counts(cache: Path, tmp_path: Path) -> None:
