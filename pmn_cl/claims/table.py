@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +19,9 @@ from pmn_cl.claims.evidence import Evidence, Grades
 from pmn_cl.claims.rule import FAILED, RULE, SPLITS, CheckedClaim, Finding, check_claims
 from pmn_cl.errors import UserError
 from pmn_cl.files import write_whole
+from pmn_cl.results import formats
 from pmn_cl.results.folder import RESULT
+from pmn_cl.results.formats import Format
 from pmn_cl.results.result import Result, read_results
 from pmn_cl.results.statistics import Interval, Paired, as_plus_minus
 
@@ -70,7 +71,7 @@ class Basis:
 
 
 def claims_command(
-    folder: Path, *, console: Console, strict: bool, as_json: bool, save: Path | None
+    folder: Path, *, console: Console, strict: bool, form: Format, save: Path | None
 ) -> int:
     """Check the claims on a folder of results; return the exit code."""
     if save is not None and save.suffix != ".md":
@@ -79,13 +80,13 @@ def claims_command(
     evidence = Evidence(results, read_grades(folder / JUDGEMENTS))
     basis = basis_of(results, evidence, read_frozen(folder / FROZEN))
     checked = check_claims(evidence, CLAIMS)
-    if as_json:
-        print(json.dumps(as_data(basis, checked), indent=1), file=console.file)
-    else:
+    if form == "table":
         print_claims(basis, checked, console)
+    else:
+        print(as_text(basis, checked, form), end="", file=console.file)
     if save is not None:
         write_whole(save, as_markdown(basis, checked))
-        if not as_json:
+        if form == "table":
             console.print(f"wrote {save}", soft_wrap=True)
     return int(strict and any(j.finding.verdict in FAILED for j in checked))
 
@@ -217,13 +218,38 @@ def print_claims(basis: Basis, checked: Sequence[CheckedClaim], console: Console
     console.print(f"\n{RULE}")
 
 
+def as_text(basis: Basis, checked: Sequence[CheckedClaim], form: Format) -> str:
+    """Return all of it in a form for documents or programs."""
+    if form == "json":
+        return formats.as_json(as_data(basis, checked))
+    if form == "csv":
+        return formats.as_csv([_record(one) for one in checked])
+    if form == "tex":
+        splits = [[one.split, *row(one)] for one in checked]
+        return formats.as_latex(["split", *COLUMNS], splits)
+    return as_markdown(basis, checked)
+
+
+def _record(checked: CheckedClaim) -> dict[str, Any]:
+    """Return a claim as one row for spreadsheets."""
+    claim, finding = checked.claim, checked.finding
+    data = _finding(finding)
+    found: dict[str, Any] = {
+        **{"claim": claim.name, "split": checked.split, "primary": checked.primary},
+        **{"statement": claim.statement, "where": claim.where, "paper": claim.paper},
+        "verdict": finding.verdict,
+    }
+    for side in ("ours", "against", "difference"):
+        of_side = data[side] or {"mean": None, "low": None, "high": None}
+        found |= {side: of_side["mean"], **{f"{side}_{e}": of_side[e] for e in ("low", "high")}}
+    return found | {name: data[name] for name in ("n", "p", "holm", "note")}
+
+
 def as_markdown(basis: Basis, checked: Sequence[CheckedClaim]) -> str:
     """Return all of it for a document."""
     lines = [*(f"- {' '.join(line.split())}" for line in heading(basis)), "", RULE]
     for title, some in parts(checked):
-        table = [COLUMNS, ["---"] * len(COLUMNS), *map(row, some)]
-        lines += ["", f"### {title}", ""]
-        lines += [f"| {' | '.join(cells)} |" for cells in table]
+        lines += ["", f"### {title}", "", formats.as_markdown(COLUMNS, map(row, some)).rstrip()]
     return "\n".join(lines) + "\n"
 
 

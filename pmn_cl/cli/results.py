@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from pmn_cl.mlflow_mirror.mirror import Mirrored
-    from pmn_cl.results.filter import ResultFilter
+    from pmn_cl.results.compare import Comparison
+    from pmn_cl.results.folder import ResultFilter
+    from pmn_cl.results.formats import Format
     from pmn_cl.results.result import Result
 
 
 def _result_filter() -> type[ResultFilter]:
-    from pmn_cl.results.filter import ResultFilter
+    from pmn_cl.results.folder import ResultFilter
 
     return ResultFilter
 
@@ -42,28 +44,40 @@ def _only_some(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def _formatted(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command print for documents or programs instead of people."""
+    forms = click.Choice(["table", "md", "csv", "json", "tex"])
+    shown = "A table, or text for a document (md, tex), a spreadsheet or a program."
+    command = click.option("--format", "form", type=forms, default="table", help=shown)(command)
+    return click.option("--json", "as_json", is_flag=True, help="The same as --format json.")(
+        command
+    )
+
+
 _WIDE = "--wide shows all"
+_FILES: dict[str, Format] = {"csv": "csv", "json": "json", "md": "md", "tex": "tex"}
 _wide = click.option("--wide", is_flag=True, help="All columns, however narrow the window is.")
 
 
 @click.command("results")
 @results_folder
 @_only_some
-@click.option("--json", "as_json", is_flag=True, help="A list of objects, for programs.")
+@_formatted
 @_wide
 @gathers(_result_filter, "only")
-def list_results(folder: Path, as_json: bool, wide: bool, only: ResultFilter) -> None:
-    """Say what runs are in FOLDER, how they ended, and what they scored on test."""
-    import json
+def list_results(folder: Path, form: Format, as_json: bool, wide: bool, only: ResultFilter) -> None:
+    """Say what runs are in FOLDER, how they ended, and what they scored on test.
 
+    As JSON, a list with an object for each run; as CSV, a row for each number of each run.
+    """
     from pmn_cl.console import print_table
     from pmn_cl.results.result import chosen, no_collecting, read_results
-    from pmn_cl.results.table import LEAST, closing_table, listed
+    from pmn_cl.results.table import LEAST, as_text, closing_table
 
     with no_collecting():
         found = chosen(read_results(folder), only)
-        if as_json:
-            click.echo(json.dumps([listed(result) for result in found], indent=1))
+        if as_json or form != "table":
+            click.echo(as_text(found, "json" if as_json else form), nl=False)
         else:
             own = [result for result in found if result.run.study != "orders"]
             print_table(console(), closing_table(own), LEAST, wide=wide, more=_WIDE)
@@ -93,12 +107,13 @@ def list_results(folder: Path, as_json: bool, wide: bool, only: ResultFilter) ->
     help="Also show every measure there is: forgetting and transfer in all definitions, learning "
     "speed, and what happens inside tasks where `evaluate_every` was set.",
 )
+@_formatted
 @_wide
 @click.option(
     "--save",
     multiple=True,
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Also write the table to this file: .csv, .md or .tex (repeatable).",
+    help="Also write the table to this file: .csv, .json, .md or .tex (repeatable).",
 )
 @gathers(_result_filter, "only")
 def compare(
@@ -108,6 +123,8 @@ def compare(
     stat: Literal["mean", "iqm"],
     by: str | None,
     measures: bool,
+    form: Format,
+    as_json: bool,
     wide: bool,
     save: tuple[Path, ...],
     only: ResultFilter,
@@ -117,6 +134,8 @@ def compare(
     The normalised average counts the constant answer as 0, and as 1 the executor, or joint training
     on a task that it does not do; transfer over scratch is against `independent`; both where those
     runs are there.
+
+    As CSV or JSON, a record for each number, with its direction, n, interval and p.
     """
     from rich.table import Table
 
@@ -132,10 +151,14 @@ def compare(
     if split not in splits:
         raise UserError(f"--split {split}: the results have {', '.join(splits) or 'none'}")
     for path in save:
-        if path.suffix[1:] not in comparing.FORMATS:
-            known = ", ".join(f".{form}" for form in comparing.FORMATS)
+        if path.suffix[1:] not in _FILES:
+            known = ", ".join(f".{name}" for name in _FILES)
             raise UserError(f"--save {path}: expected a name that ends in {known}")
     found = comparing.compare(results, split=split, reference=reference, stat=stat)
+    if as_json or form != "table":
+        click.echo(comparing.as_text(found, "json" if as_json else form), nl=False)
+        _save(found, save)
+        return
     table = Table(box=None, header_style="bold")
     for title in comparing.columns(found):
         table.add_column(title)
@@ -156,9 +179,15 @@ def compare(
     if left_out := len(every) - len(results):
         here.print(f"{left_out} runs of sweep, ablate or other orders are not in this table")
     here.print(f"in MLflow: pmn-bench ui {folder}", soft_wrap=True)
-    for path in save:
-        path.write_text(comparing.FORMATS[path.suffix[1:]](found), "utf-8")
-        click.echo(f"wrote {path}")
+    _save(found, save)
+
+
+def _save(found: Comparison, files: Sequence[Path]) -> None:
+    from pmn_cl.results.compare import as_text
+
+    for path in files:
+        path.write_text(as_text(found, _FILES[path.suffix[1:]]), "utf-8")
+        click.echo(f"wrote {path}", err=True)
 
 
 def _print_measures(results: Sequence[Result], split: str, here: Console) -> None:
@@ -248,13 +277,13 @@ def merge(
     is_flag=True,
     help="Exit with 1 where a claim does not hold, or two are practically the same.",
 )
-@click.option("--json", "as_json", is_flag=True, help="An object, for programs.")
+@_formatted
 @click.option(
     "--save",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Also write the tables to this file: .md.",
 )
-def claims(folder: Path, strict: bool, as_json: bool, save: Path | None) -> None:
+def claims(folder: Path, strict: bool, form: Format, as_json: bool, save: Path | None) -> None:
     """Check every claim of the paper on the results of run, ablate and sweep in FOLDER.
 
     A claim is a difference, paired by seed, on test and on novel compositions for themselves. It
@@ -271,7 +300,8 @@ def claims(folder: Path, strict: bool, as_json: bool, save: Path | None) -> None
     """
     from pmn_cl.claims.table import claims_command
 
-    sys.exit(claims_command(folder, console=console(), strict=strict, as_json=as_json, save=save))
+    form = "json" if as_json else form
+    sys.exit(claims_command(folder, console=console(), strict=strict, form=form, save=save))
 
 
 @click.command()

@@ -1,22 +1,20 @@
 """Strategies side by side, from results alone: means over seeds, intervals, paired differences.
 
-Raw averages mix units (accuracy, mAP, CIDEr-D); the normalised average (``bounds``) does not, and
-strategies are compared by it where it is known of all. ``stat`` says how normalised scores of all
-seeds and tasks become one number: their mean, or their interquartile mean. The floor stands first
-and the ceiling last; neither is tested against others. No torch here.
+Raw averages mix units (accuracy, mAP, CIDEr-D); the normalised average (``bounds``) does not: it
+leads the table and strategies are compared by it where it is known of all. ``stat`` says how
+normalised scores of all seeds and tasks become one number: their mean, or their interquartile mean.
+The floor stands first and the ceiling last; neither is tested against others. No torch here.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
-from typing import Literal
+from typing import Any, Literal
 
 from pmn_cl.errors import UserError, did_you_mean
-from pmn_cl.results import scores
+from pmn_cl.results import formats, scores
 from pmn_cl.results.bounds import (
     CEILING_MEANS,
     Tops,
@@ -25,6 +23,8 @@ from pmn_cl.results.bounds import (
     tops,
     with_bound,
 )
+from pmn_cl.results.formats import Format
+from pmn_cl.results.measures.catalogue import FORGETTING, in_context
 from pmn_cl.results.result import Bound, Result
 from pmn_cl.results.statistics import (
     Interval,
@@ -42,7 +42,7 @@ from pmn_cl.results.statistics import (
 
 SCRATCH = "independent"
 Stat = Literal["mean", "iqm"]
-NORMALISED = "normalised average"
+NORMALISED, NORMALISED_FORGETTING = "normalised average", "normalised forgetting"
 TOLD = "told [b, r] of"
 IQM, GAP, BETTER = "normalised IQM", "optimality gap", "P(better)"
 _SINGLE = "one seed: no interval"
@@ -135,11 +135,13 @@ def compare(
     known_p = [pair.p if pair is not None else None for pair in pairs.values()]
     corrected = dict(zip(groups, holm(known_p), strict=True))
     base = [*shares[reference].values()] if reference is not None else []
+    units = {run.result.key: run for run in in_context(done, split)}
     lines = []
     for name, some in groups.items():
         # A seed without a unit on some task leaves a gap: a mean over fewer seeds is another one.
         own = [*shares[name].values()] if len(shares[name]) == len(some) else []
         line = _line(name, some, split, groups, own, pairs[name], corrected[name], stat)
+        line.measures[NORMALISED_FORGETTING] = _interval([FORGETTING(units[r.key]) for r in some])
         if all_known and pairs[name] is not None:
             line = replace(line, better=probability_of_improvement(own, base))
         lines.append(line)
@@ -230,14 +232,23 @@ def _interval(values: Sequence[float | None]) -> Interval | None:
 
 # --- as text -----------------------------------------------------------------------------
 
-_MEASURES: dict[Stat, tuple[str, ...]] = {
-    "mean": ("average", NORMALISED, "forgetting", "transfer over scratch"),
-    "iqm": (IQM, GAP, "forgetting", "transfer over scratch"),
-}
-
+_LOWER = (GAP, "forgetting", NORMALISED_FORGETTING)  # is better
 
 # Columns that a narrow screen does without, the first of them first.
-LEAST = ("parameters", "CPU-s", "transfer over scratch", "average", "forgetting", "seeds")
+LEAST = (
+    *("parameters", "CPU-s", "transfer over scratch"),
+    *(NORMALISED_FORGETTING, "forgetting", "seeds"),
+)
+
+
+def _headline(comparison: Comparison) -> tuple[str, ...]:
+    """Return what leads the table: the raw average only where there is no better one."""
+    return (IQM, GAP) if comparison.stat == "iqm" else (comparison.compared,)
+
+
+def _other_measures(comparison: Comparison) -> tuple[str, ...]:
+    known = comparison.compared == NORMALISED
+    return (NORMALISED_FORGETTING if known else "forgetting", "transfer over scratch")
 
 
 def columns(comparison: Comparison) -> list[str]:
@@ -247,7 +258,8 @@ def columns(comparison: Comparison) -> list[str]:
         against.append(BETTER)
     told = [TOLD] if _some_are_told(comparison) else []
     return [
-        *("strategy", "seeds", *told, *comparison.tasks, *_MEASURES[comparison.stat], *against),
+        *("strategy", "seeds", *told, *_headline(comparison), *comparison.tasks),
+        *(*_other_measures(comparison), *against),
         *("parameters", "CPU-s", "not above the constant"),
     ]
 
@@ -259,11 +271,23 @@ def _some_are_told(comparison: Comparison) -> bool:
 
 def rows(comparison: Comparison) -> list[list[str]]:
     """Return the table: the constant answer first, then a row for each strategy."""
+    return [cells for _, cells in named_rows(comparison)]
+
+
+def named_rows(comparison: Comparison) -> list[tuple[str | None, list[str]]]:
+    """Return the rows of the table with the strategies they are of: none is of the constant answer.
+
+    That has a row of its own only where no run gives it.
+    """
+    lines = [(line.name, _row(comparison, line)) for line in comparison.lines]
+    if any(line.bound == "floor" for line in comparison.lines):
+        return [*lines]
     told = [""] if _some_are_told(comparison) else []
     floor = [with_bound("constant answer", "floor"), "", *told]
+    floor += [""] * len(_headline(comparison))
     floor += [_number(value) for value in comparison.constant]
     floor += [""] * (len(columns(comparison)) - len(floor))
-    return [floor, *(_row(comparison, line) for line in comparison.lines)]
+    return [(None, floor), *lines]
 
 
 def _row(comparison: Comparison, line: StrategyRow) -> list[str]:
@@ -277,8 +301,9 @@ def _row(comparison: Comparison, line: StrategyRow) -> list[str]:
         with_bound(line.name, line.bound),
         str(len(line.seeds)),
         *_told(comparison, line),
+        *(_measured(line, measure) for measure in _headline(comparison)),
         *(as_plus_minus(found) for found in line.tasks.values()),
-        *(_measured(line, measure) for measure in _MEASURES[comparison.stat]),
+        *(_measured(line, measure) for measure in _other_measures(comparison)),
         *against,
         f"{line.parameters:,}",
         f"{line.cpu_seconds:.0f}",
@@ -328,39 +353,67 @@ def note(comparison: Comparison) -> str:
     return said
 
 
-def as_csv(comparison: Comparison) -> str:
-    """Return the table for spreadsheets."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([columns(comparison), *rows(comparison)])
-    return text.getvalue()
+def records(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return a record for each number of the table: what it is, its direction, how sure."""
+    floor = [
+        _record(comparison, "constant answer", "floor", task, "higher", Interval(value, None, None))
+        for task, value in zip(comparison.tasks, comparison.constant, strict=True)
+        if value is not None and not any(line.bound == "floor" for line in comparison.lines)
+    ]
+    return [*floor, *(record for line in comparison.lines for record in _records(comparison, line))]
 
 
-def as_markdown(comparison: Comparison) -> str:
-    """Return the table for a README."""
-    titles = columns(comparison)
-    lines = [titles, ["---"] * len(titles), *rows(comparison)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{note(comparison)}\n"
+def _records(comparison: Comparison, line: StrategyRow) -> Iterator[dict[str, Any]]:
+    of_tasks = {task: ("higher", found) for task, found in line.tasks.items()}
+    of_runs = {
+        measure: ("lower" if measure in _LOWER else "higher", found)
+        for measure, found in line.measures.items()
+    }
+    of_size = {
+        name: ("lower", Interval(float(value), None, None))
+        for name, value in (("parameters", line.parameters), ("CPU-s", line.cpu_seconds))
+    }
+    for metric, (better, found) in {**of_tasks, **of_runs, **of_size}.items():
+        if found is not None:
+            yield _record(comparison, line.name, line.bound, metric, better, found, line)
 
 
-def as_latex(comparison: Comparison) -> str:
-    """Return the table for a paper (needs booktabs)."""
-    titles = columns(comparison)
-    body = [" & ".join(map(_tex, line)) + r" \\" for line in [titles, *rows(comparison)]]
-    form = "l" + "r" * (len(titles) - 1)
-    top, rest = body[0], body[1:]
-    lines = [rf"\begin{{tabular}}{{{form}}}", r"\toprule", top, r"\midrule", *rest]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", f"% {note(comparison)}"]) + "\n"
+def _record(
+    comparison: Comparison,
+    strategy: str,
+    bound: str | None,
+    metric: str,
+    better: str,
+    found: Interval,
+    line: StrategyRow | None = None,
+) -> dict[str, Any]:
+    against = line.against if line is not None and metric == comparison.compared else None
+    difference = against.difference if against is not None else Interval(0.0, None, None)
+    return {
+        **{"strategy": strategy, "bound": bound, "split": comparison.split},
+        "told": line.told if line is not None else None,
+        **{"metric": metric, "better": better, "n": len(line.seeds) if line is not None else None},
+        **{"mean": found.mean, "plus_minus": _half(found), "low": found.low, "high": found.high},
+        "over": comparison.reference if against is not None else None,
+        "difference": difference.mean if against is not None else None,
+        "difference_plus_minus": _half(difference),
+        "p": line.p if line is not None and against is not None else None,
+    }
 
 
-def _tex(text: str) -> str:
-    for plain, tex in (("_", r"\_"), ("%", r"\%"), ("&", r"\&"), ("±", r"$\pm$")):
-        text = text.replace(plain, tex)
-    return text
+def _half(found: Interval) -> float | None:
+    """Return half of an interval that has its mean in the middle."""
+    return None if found.high is None else found.high - found.mean
 
 
-FORMATS: dict[str, Callable[[Comparison], str]] = {
-    "csv": as_csv,
-    "md": as_markdown,
-    "tex": as_latex,
-}
+def as_text(comparison: Comparison, form: Format) -> str:
+    """Return the table in a form for documents or programs."""
+    if form == "json":
+        said = {"split": comparison.split, "compared": comparison.compared}
+        return formats.as_json({**said, "note": note(comparison), "records": records(comparison)})
+    if form == "csv":
+        return formats.as_csv(records(comparison))
+    titles, table = columns(comparison), rows(comparison)
+    if form == "tex":
+        return f"{formats.as_latex(titles, table)}% {note(comparison)}\n"
+    return f"{formats.as_markdown(titles, table)}\n{note(comparison)}\n"

@@ -20,8 +20,7 @@ from pmn_cl.config.spec import RunSpec
 from pmn_cl.errors import UserError, did_you_mean
 from pmn_cl.files import write_whole
 from pmn_cl.results import scores
-from pmn_cl.results.filter import ResultFilter
-from pmn_cl.results.folder import RESULT
+from pmn_cl.results.folder import RESULT, ResultFilter
 from pmn_cl.results.version1 import upgraded
 
 VERSION: Literal[2] = 2

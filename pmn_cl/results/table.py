@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.table import Table
 
+from pmn_cl.results import formats
 from pmn_cl.results.bounds import NORMALISED_MEANS, floor_to_ceiling, with_bound
+from pmn_cl.results.formats import Format
 from pmn_cl.results.measures.catalogue import (
     FORGETTING,
     NORMALISED_AVERAGE,
@@ -146,6 +148,36 @@ def _constant(results: Sequence[Result], split: str) -> dict[str, float | None]:
 def number(value: float | None) -> str:
     """Return a score as tables show it."""
     return "-" if value is None else f"{value:.3f}"
+
+
+def as_text(results: Sequence[Result], form: Format) -> str:
+    """Return the closing table in a form for documents or programs."""
+    if form in ("md", "tex"):
+        table = closing_table(results)
+        titles = [str(column.header) for column in table.columns]
+        rows = list(zip(*([*map(str, column.cells)] for column in table.columns), strict=True))
+        return (formats.as_markdown if form == "md" else formats.as_latex)(titles, rows)
+    if form == "csv":
+        return formats.as_csv([record for result in results for record in _records(result)])
+    units = _units(results, "test")
+    normalised = {key: NORMALISED_AVERAGE(run) for key, run in units.items()}
+    return formats.as_json(
+        [listed(r) | {"normalised_average": normalised.get(r.key)} for r in results]
+    )
+
+
+def _records(result: Result) -> Iterator[dict[str, Any]]:
+    """Yield a record for each number of a run: its last scores, and what they come to."""
+    named = ("key", "strategy", "variant", "seed", "fraction", "status")
+    facts = {name: getattr(result, name) for name in named}
+    for split in result.scores:
+        last = dict(zip(result.tasks, result.scores[split][-1], strict=True))
+        for metric, value in {**last, **result.summary(split)}.items():
+            if value is not None:
+                better = "lower" if metric == "forgetting" else "higher"
+                yield {**facts, "split": split, "metric": metric, "better": better, "value": value}
+    spent = sum(cost.cpu_seconds for cost in result.costs)
+    yield {**facts, "split": None, "metric": "CPU-s", "better": "lower", "value": spent}
 
 
 def listed(result: Result) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from pmn_cl.results.bounds import NORMALISED_MEANS
-from pmn_cl.results.compare import columns, note, rows
+from pmn_cl.results.compare import columns, named_rows, note
 from pmn_cl.results.summary import meaning
 from reports.blocks import Block, Missing, Row, Section, Table, Text
 from reports.folder import Gathered
@@ -21,10 +21,9 @@ def summary(found: Gathered) -> Section:
     if comparison is None:
         blocks.append(Missing("No plain run is completed yet.", found.commands("run")))
     else:
-        names = [None, *(line.name for line in comparison.lines)]  # the constant answer comes first
         lines = [
             Row([found.label(cells[0]), *cells[1:]], found.number(name) if name else None)
-            for name, cells in zip(names, rows(comparison), strict=True)
+            for name, cells in named_rows(comparison)
         ]
         titles = [found.label(title) for title in columns(comparison)]
         blocks.append(Table("Strategies after the whole stream, test", titles, lines))
@@ -33,7 +32,7 @@ def summary(found: Gathered) -> Section:
 
 
 _UNITS = (
-    "Scores are of each task's primary metric, higher is better. The average mixes their units; "
+    "Scores are of each task's primary metric, higher is better. Their average would mix units; "
     f"the normalised average does not: {NORMALISED_MEANS}. "
     "Forgetting is max − last (lower is better); transfer over scratch is against `independent`."
 )

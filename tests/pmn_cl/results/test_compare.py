@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 
 import pytest
 from made_results import FIELD, changed, learned, result
@@ -11,9 +12,7 @@ from pmn_cl.errors import UserError
 from pmn_cl.results.compare import (
     GAP,
     IQM,
-    as_csv,
-    as_latex,
-    as_markdown,
+    as_text,
     columns,
     compare,
     note,
@@ -92,7 +91,7 @@ def test_the_floor_stands_first_and_the_ceiling_last() -> None:
     modules = changed(bounds[0], variant="modules", options={"probe": "modules"})
     found = compare([modules, *bounds, *FIELD], reference="pmn")
     names = [row[0] for row in rows(found)]
-    assert names[:2] == ["constant answer (floor)", "constant (floor)"]
+    assert names[0] == "constant (floor)" and "constant answer (floor)" not in names
     assert names[-2:] == ["executor (modules)", "executor (ceiling)"]
     assert "the ceiling executes the questions' programs" in note(found)
     # They are no hypotheses: p-values are corrected over the others alone.
@@ -141,10 +140,29 @@ def test_runs_with_other_settings_are_no_further_seeds() -> None:
 def test_every_form_has_the_same_cells() -> None:
     found = compare(FIELD, reference="pmn")
     table = [columns(found), *rows(found)]
-    assert list(csv.reader(as_csv(found).splitlines())) == table
     assert {len(row) for row in table} == {len(table[0])}
-    markdown = as_markdown(found).splitlines()
+    markdown = as_text(found, "md").splitlines()
     assert [c.strip() for c in markdown[2].strip("|").split("|")] == table[1]
-    latex = as_latex(found)
+    latex = as_text(found, "tex")
     assert latex.count(r"\\") == len(table)
     assert r"hard\_sharing" in latex and r"$\pm$" in latex
+
+
+def test_records_are_the_numbers_of_the_table_one_by_one() -> None:
+    found = compare(FIELD, reference="pmn")
+    by_csv = list(csv.DictReader(as_text(found, "csv").splitlines()))
+    by_json = json.loads(as_text(found, "json"))["records"]
+    as_strings = [{k: "" if v is None else str(v) for k, v in r.items()} for r in by_json]
+    assert as_strings == by_csv
+    [shared] = [r for r in by_json if (r["strategy"], r["metric"]) == ("hard_sharing", "a")]
+    # 0.4 and 0.2: mean 0.3, t = 12.706 with one degree of freedom, standard error 0.1.
+    assert (shared["mean"], shared["n"], shared["better"]) == (pytest.approx(0.3), 2, "higher")
+    assert shared["plus_minus"] == pytest.approx(1.2706, rel=1e-4)
+    assert shared["p"] is None and shared["over"] is None
+    [average] = [
+        r for r in by_json if (r["strategy"], r["metric"]) == ("hard_sharing", found.compared)
+    ]
+    assert average["over"] == "pmn" and average["difference"] < 0 < average["p"]
+    [floor] = [r for r in by_json if r["bound"] == "floor" and r["metric"] == "a"]
+    assert (floor["strategy"], floor["mean"]) == ("constant answer", 0.2)
+    assert {r["better"] for r in by_json if r["metric"] == "forgetting"} == {"lower"}

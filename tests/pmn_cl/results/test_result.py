@@ -17,8 +17,7 @@ from tiny_streams import tiny_stream
 from pmn_cl.cli.main import main
 from pmn_cl.config.stream import load_spec
 from pmn_cl.errors import UserError
-from pmn_cl.results.filter import ResultFilter
-from pmn_cl.results.folder import RESULT
+from pmn_cl.results.folder import RESULT, ResultFilter
 from pmn_cl.results.result import (
     SCHEMA,
     VERSION,
