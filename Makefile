@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test test-browser test-long bench speed lint style constraints clean
+.PHONY: test test-browser test-long bench speed docs lint style constraints clean
 
 # A process for each core, with one thread each.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile
@@ -36,20 +36,24 @@ bench: .venv/installed
 speed: .venv/installed
 	$(BIN)/python benchmarks/speed/run_all.py
 
+# The documentation as a site, which opens from disk: build/site/index.html.
+docs: .venv/installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 .venv/installed: setup.py constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.10 or newer is needed: make PYTHON=…" if sys.version_info < (3, 10) else 0)'
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --constraint constraints.txt --editable '.[test]'
+	$(BIN)/pip install --constraint constraints.txt --editable '.[test,docs]'
 	touch $@
 
 .venv/with-ray: .venv/installed
-	$(BIN)/pip install --constraint constraints.txt --editable '.[test,ray]'
+	$(BIN)/pip install --constraint constraints.txt --editable '.[test,docs,ray]'
 	touch $@
 
 # Resolve everything anew, for this Python.
 constraints:
 	rm -rf build/constraints && $(PYTHON) -m venv build/constraints
-	build/constraints/bin/pip install --quiet torch==2.13.0 '.[test,ray]'
+	build/constraints/bin/pip install --quiet torch==2.13.0 '.[test,docs,ray]'
 	build/constraints/bin/pip freeze --exclude pmn-cl > build/frozen.txt
 	sed -e 's/+cpu$$//' build/frozen.txt > constraints.txt
 

@@ -63,6 +63,7 @@ setup(
         "torch>=2.6",
     ],
     extras_require={
+        "docs": ["mkdocs-material>=9.5", "mkdocstrings-python>=1.10"],
         "ray": ["ray[default]>=2.40"],
         "test": [
             "axe-playwright-python>=0.1.8",

@@ -1,4 +1,4 @@
-"""What the README shows runs as it stands."""
+"""What README and documentation show runs as it stands."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ ROOT = Path(__file__).parent.parent
 
 
 def example(name: str) -> str:
-    """The block of the README that begins with the name of a file."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)
-    [found] = [block for block in blocks if block.startswith(f"# {name}")]
+    """The code that begins with the name of a file, the same wherever it is shown."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    blocks = [
+        b for p in pages for b in re.findall(r"```python\n(.*?)```", p.read_text("utf-8"), re.S)
+    ]
+    [found] = {block for block in blocks if block.startswith(f"# {name}")}
     return str(found)
 
 

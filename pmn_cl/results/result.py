@@ -1,7 +1,7 @@
 """The record of a run: what was run, how it scored, what it cost. No torch here.
 
 A ``result.json`` is written once, when a run ends, and never changed. What it says about scores
-is the matrix R[i][j] (task j after experience i); everything else about scores follows from it.
+is the matrix `R[i][j]` (task j after experience i); everything else about scores follows from it.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Floor(_Record):
 
 class Result(_Record):
     """One (stream, strategy, seed, variant) of a continual-learning benchmark, carried through
-    or not. Scores are the matrix R[i][j]: task j after experience i.
+    or not. Scores are the matrix `R[i][j]`: task j after experience i.
     """
 
     model_config = ConfigDict(title="Result of a pmn-bench run")
