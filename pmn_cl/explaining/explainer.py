@@ -21,6 +21,7 @@ from pmn_cl.tasks.base import LossTerms
 from pmn_cl.tasks.captions import words_to_text
 
 _AT_ONCE = 200  # questions
+NO_TRUTH = "none of the answers that can be given"
 _HALF = 0.5  # of a point: an answer that earns as much is right
 _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 
@@ -82,7 +83,7 @@ class Explainer:
             for place, traced in enumerate(self.tracer(_free(x)), start=done):
                 answer = names["answers"].index(traced["answer"])
                 earned = float((scores[place] * (truths[place] == answer)).sum())
-                truth = names["answers"][int(truths[place][scores[place].argmax()])]
+                truth = truth_of(truths[place], scores[place], names["answers"])
                 found.append(
                     self._explanation(
                         traced,
@@ -201,6 +202,11 @@ class Explainer:
         }
         about = {"run": self.result.key, "strategy": self.result.name}
         return Explanation.model_construct(**{**usual, **about, **facts, **traced})
+
+
+def truth_of(answers: NDArray[Any], scores: NDArray[Any], names: Sequence[str]) -> str:
+    """Return the answer with the highest score; of those that can be given none may have one."""
+    return names[int(answers[scores.argmax()])] if scores.any() else NO_TRUTH
 
 
 def _free(x: Any) -> dict[str, Any]:

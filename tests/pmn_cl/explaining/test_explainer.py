@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pmn_cl.errors import UserError
-from pmn_cl.explaining.explainer import Explainer
+from pmn_cl.explaining.explainer import NO_TRUTH, Explainer, truth_of
 from pmn_cl.explaining.records.explanation import Explanation
 from pmn_cl.explaining.records.sentence import call_of
 from pmn_cl.modules.importance import gates_seen
@@ -23,6 +23,13 @@ Opened = Callable[[str], Explainer]
 def batch(explainer: Explainer, ids: list[int]) -> dict[str, Tensor]:
     x, _ = explainer.experience("test").batches[torch.tensor(ids)]
     return dict(x.items())
+
+
+def test_the_truth_is_no_answer_where_none_that_can_be_given_scores() -> None:
+    names, scores = ["yes", "no", "red"], np.array([0.3, 0.9, 0.0])
+    assert truth_of(np.array([2, 1, 0]), scores, names) == "no"
+    # Questions of VQA 2.0 whose answers are outside the vocabulary: all places are 0, and score 0.
+    assert truth_of(np.zeros(3, int), np.zeros(3), names) == NO_TRUTH
 
 
 def test_answers_are_those_of_the_strategy(opened: Opened) -> None:
