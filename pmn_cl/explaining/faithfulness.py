@@ -18,6 +18,7 @@ from pmn_cl.explaining.records.faithfulness import (
     MeasureRow,
     read_faithfulness,
     summarise,
+    verdict,
     write_faithfulness,
 )
 from pmn_cl.explaining.records.measures import MEASURES
@@ -113,6 +114,8 @@ def _print(
     )
     for name, meaning in MEASURES.items():
         console.print(f"  {name}: {meaning}", style="dim")
+    for name in names:
+        console.print(verdict(lines, name))
 
 
 def _plain(line: MeasureRow) -> dict[str, object]:

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pmn_cl.errors import UserError
+from pmn_cl.explaining.records.measures import MASS
 from pmn_cl.files import write_whole
 from pmn_cl.results.statistics import Interval, Paired, interval, paired
 
@@ -114,6 +115,28 @@ def summarise(records: Sequence[Faithfulness], split: str) -> list[MeasureRow]:
             )
         )
     return lines
+
+
+def verdict(lines: Sequence[MeasureRow], strategy: str) -> str:
+    """Say in words where a strategy's explanations are better than chance, and where worse.
+
+    By the interval over seeds; of one seed by its value, which is said.
+    """
+    found: dict[str, list[str]] = {"above chance": [], "as by chance": [], "worse than chance": []}
+    alone = False
+    for line in lines:
+        value = line.by_strategy.get(strategy)
+        if value is None or line.chance is None:
+            continue
+        alone |= value.low is None
+        low, high = (value.mean if end is None else end for end in (value.low, value.high))
+        times = f" ({value.mean / line.chance:.1f} times)" if line.measure == MASS else ""
+        how = "above" if low > line.chance else "worse than" if high < line.chance else "as by"
+        found[f"{how} chance"].append(f"{line.measure}{times}")
+    said = [f"{how}: {', '.join(names)}" for how, names in found.items() if names]
+    if alone and said:
+        said.append("one seed: no interval")
+    return f"{strategy}: {'; '.join(said) or 'nothing that has a value by chance was measured'}"
 
 
 def _difference(

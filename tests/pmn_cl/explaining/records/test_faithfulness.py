@@ -12,10 +12,13 @@ from pmn_cl.explaining.records.faithfulness import (
     FAITHFULNESS,
     Faithfulness,
     Measured,
+    MeasureRow,
     read_faithfulness,
     summarise,
+    verdict,
     write_faithfulness,
 )
+from pmn_cl.results.statistics import Interval
 
 
 def record(
@@ -78,3 +81,22 @@ def test_means_intervals_and_paired_differences_by_hand() -> None:
 
 def test_a_split_that_was_not_measured_has_no_lines() -> None:
     assert summarise([record("pmn", 0, a=0.6)], "novel") == []
+
+
+def test_the_verdict_says_where_it_is_better_and_where_worse_than_chance() -> None:
+    def row(measure: str, chance: float | None, low: float, high: float) -> MeasureRow:
+        return MeasureRow(measure, chance, {"pmn": Interval((low + high) / 2, low, high)}, None)
+
+    lines = [
+        row("attention mass", 0.25, 0.4, 0.6),
+        row("pointing", 0.5, 0.45, 0.6),
+        row("gate cap AUC", 0.5, 0.2, 0.4),
+        row("without", None, 0.0, 1.0),
+    ]
+    assert verdict(lines, "pmn") == (
+        "pmn: above chance: attention mass (2.0 times); as by chance: pointing; "
+        "worse than chance: gate cap AUC"
+    )
+    alone = [MeasureRow("pointing", 0.5, {"pmn": Interval(0.6, None, None)}, None)]
+    assert verdict(alone, "pmn") == "pmn: above chance: pointing; one seed: no interval"
+    assert "nothing that has a value by chance" in verdict(alone, "independent")
