@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from pmn_cl.results.compare import BETTER, GAP, IQM, NORMALISED, Comparison, columns, note, rows
+from pmn_cl.results.compare import (
+    BETTER,
+    GAP,
+    IQM,
+    NORMALISED,
+    Comparison,
+    columns,
+    named_rows,
+    note,
+)
 from pmn_cl.results.statistics import performance_profile
 from reports.blocks import Figure, Missing, Row, Section, Table, Text, keys, number
 from reports.folder import Gathered
@@ -30,8 +39,9 @@ def _table(found: Gathered, robust: Comparison) -> Table:
     titles = columns(robust)
     shown = [titles.index(t) for t in titles if t in ("strategy", "seeds", IQM, GAP, BETTER)]
     body = [
-        Row([found.label(cells[0]), *(cells[at] for at in shown[1:])], found.number(line.name))
-        for line, cells in zip(robust.lines, rows(robust)[1:], strict=True)
+        Row([found.label(cells[0]), *(cells[at] for at in shown[1:])], found.number(name))
+        for name, cells in named_rows(robust)
+        if name is not None
     ]
     return Table("Robust aggregates, test", [titles[at] for at in shown], body)
 

@@ -98,6 +98,15 @@ def test_the_ceiling_is_last_in_the_summary_and_a_gap_where_it_has_no_score() ->
         make(found)  # all of them live with the gap
 
 
+def test_a_run_of_the_constant_answer_is_the_floor_of_all_sections() -> None:
+    found = Gathered(HERE, [*plain(), *(made("constant", seed, 0.1) for seed in (0, 1, 2))])
+    [table] = [block for block in summary(found).blocks if isinstance(block, Table)]
+    first = table.rows[0].cells[0]
+    assert first == "constant (floor)" and "constant answer (floor)" not in str(table.rows)
+    for make in SECTIONS:
+        make(found)
+
+
 def test_heat_maps_share_one_scale() -> None:
     [figure] = figures(matrices(EVERYTHING))
     assert [panel.strategy for panel in figure.panels] == [0, 1, 2, 3]
