@@ -27,9 +27,9 @@ _UNBROKEN = "\u00a0"  # a space at which no line ends
 INTERRUPTED = 130  # the exit code that shells know Ctrl-C by
 
 
-def same_command() -> str:
+def same_command(*, without: Sequence[str] = ()) -> str:
     """Return the command as it was given, to go on with what it has begun."""
-    return shlex.join(["pmn-bench", *(word for word in sys.argv[1:] if word != "--fresh")])
+    return shlex.join(["pmn-bench", *(word for word in sys.argv[1:] if word not in without)])
 
 
 def console() -> Console:

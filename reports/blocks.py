@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
@@ -16,6 +16,7 @@ class Row:
 
     cells: Sequence[str]
     strategy: int | None = None
+    marks: Mapping[int, str] = field(default_factory=dict)  # of cells: "best" or "tie"
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 
 from pmn_cl.claims.evidence import Grades
@@ -26,6 +27,13 @@ from reports.svg import SeriesStyle, clipped
 PMN = "pmn"  # what all others are compared with, where it is there
 BASELINE = "independent"  # its modules, each of which learns alone
 _DRAWN = 40  # strategies in figures: more cannot be told apart
+# Each of these looks the same in every report; what is not among them comes after them.
+_USUAL = (
+    *(PMN, "hard_sharing", "independent", "hard_sharing_joint", "pnn", "multinet"),
+    *("parameter_matched", "executor", "constant", "ewc", "lwf", "replay"),
+    *("hard_sharing_modules", "multinet_joint", "si", "mas", "agem", "gem"),
+    *("hard_sharing_cumulative", "multinet_frozen"),
+)
 _LABEL = 40  # characters: more would not fit anywhere
 
 
@@ -103,6 +111,10 @@ class Gathered:
             if len(name) > _LABEL:
                 sentence = sentence.replace(name, look.label)
         return sentence
+
+    def competes(self, name: str) -> bool:
+        """Whether a strategy is a way to learn the stream, and not there to compare with."""
+        return all(result.competes for result in self.by_name.get(name, []))
 
     def number(self, name: str) -> int | None:
         """Return by which number the page hides a strategy."""
@@ -221,7 +233,9 @@ def _looks(names: Iterable[str]) -> dict[str, SeriesStyle]:
     """Give each name a look, with a label that no other has."""
     found: dict[str, SeriesStyle] = {}
     taken: Counter[str] = Counter()
-    for number, name in enumerate(names):
+    fixed, others = {name: n for n, name in enumerate(_USUAL)}, count(len(_USUAL))
+    for name in names:
+        number = fixed[name] if name in fixed else next(others)
         label = clipped(name, _LABEL)
         taken[label] += 1
         if taken[label] > 1:

@@ -345,21 +345,31 @@ class DotRow(NamedTuple):
 
 
 def dots(
-    title: str, description: str, rows: Sequence[DotRow], *, x_label: str, zero: bool = False
+    title: str,
+    description: str,
+    rows: Sequence[DotRow],
+    *,
+    x_label: str,
+    zero: bool = False,
+    bounds: Sequence[float] = (),
 ) -> PlotPanel:
-    """Draw a row for each name, its values from left to right with their intervals."""
+    """Draw a row for each name, its values from left to right with their intervals.
+
+    ``bounds`` are values that all others lie between, or should: lines from top to bottom.
+    """
     names = [clipped(row.look.label, 32) for row in rows]
     left = max(138.0, 12 + _LETTER * max(map(len, names), default=0))
     width, step = left + 198.0, 17.0
     height = _TOP + step * len(rows) + _BOTTOM
     points = [p for row in rows for p in row.points if p is not None and _sane(p.y)]
-    x = Axis(_around(points, *([0.0] if zero else [])), left, width - 14, most=4)
+    x = Axis(_around(points, *bounds, *([0.0] if zero else [])), left, width - 14, most=4)
     bottom = height - _BOTTOM
     body = [_text(4, 14, clipped(title, 56), "heading")]
     for tick, name in zip(x.ticks, x.names, strict=True):
         kind = "axis" if zero and abs(tick) < 1e-12 else "grid"
         body.append(_line(x(tick), _TOP, x(tick), bottom, kind))
         body.append(_text(x(tick), bottom + 15, name, anchor="middle"))
+    body += [_line(x(bound), _TOP, x(bound), bottom, "bound") for bound in bounds if x.has(bound)]
     body.append(_text(width / 2, bottom + 31, clipped(x_label, 64), anchor="middle"))
     for number, row in enumerate(rows):
         at = _TOP + step * (number + 0.5)

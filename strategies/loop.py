@@ -102,7 +102,7 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         self.trainable = 0  # parameters that the last task could change
         self.resume_from: State | None = None  # in the middle of the next task
         self.operations = OperationLog()
-        self._answer_operations: dict[str, float] = {}  # by task, of a sample
+        self.answer_operations: dict[str, float] = {}  # by task, of a sample
         self._kept = 0  # bytes that were kept beside weights and buffers in the last phase
         self._reported = 0.0  # when progress was last reported
         with warnings.catch_warnings():  # we score by ourselves, which Avalanche warns of
@@ -200,9 +200,9 @@ class TaskTemplate(SupervisedTemplate, Strategy):  # type: ignore[misc]  # Avala
         """Return what the last phase took; of what other runs had learned, what it took them."""
         for experience in self.experiences.values():
             name = experience.task.name
-            if name not in self._answer_operations:
-                self._answer_operations[name] = operations_to_answer(self, experience)
-        taken, log, answer = self.taken(), self.operations, dict(self._answer_operations)
+            if name not in self.answer_operations:
+                self.answer_operations[name] = operations_to_answer(self, experience)
+        taken, log, answer = self.taken(), self.operations, dict(self.answer_operations)
         if taken is not None:
             return Operations(taken.operations, answer, taken.uncounted)
         uncounted = {name: round(elements) for name, elements in log.others.items()}

@@ -38,6 +38,8 @@ def state_of(strategy: TaskTemplate) -> State:
         "validation_scores": strategy.validation_scores,
         "trainable": strategy.trainable,
         "operations": strategy.operations.state(),
+        "answer_operations": dict(strategy.answer_operations),
+        "loss": float(torch.as_tensor(strategy.loss).detach()),  # of the last batch
         "task": None,  # that is being learned
     }
     if strategy.selection.validation is not None:
@@ -77,6 +79,8 @@ def _restore_surroundings(strategy: TaskTemplate, state: State) -> None:
     strategy.load_extra_state(part("extra", state.tensors))
     if "operations" in state.facts:  # older states have none
         strategy.operations.load_state(state.facts["operations"])
+        strategy.answer_operations = dict(state.facts.get("answer_operations", {}))
+    strategy.loss = torch.tensor(state.facts.get("loss", 0.0))
     set_clock(strategy.clock, state.facts["clock"])
     load_random_states(part("random", state.tensors), state.facts["random"])
 

@@ -20,4 +20,5 @@ def program() -> None:
             leave(code, now=code == INTERRUPTED)
             raise
     except KeyboardInterrupt:  # before or after what commands do
+        print("\npmn-bench: interrupted", file=sys.stderr)
         sys.exit(130)

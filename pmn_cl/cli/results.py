@@ -76,10 +76,11 @@ def list_results(folder: Path, form: Format, as_json: bool, wide: bool, only: Re
 
     with no_collecting():
         found = chosen(read_results(folder), only)
+        own = [result for result in found if result.run.study != "orders"]
         if as_json or form != "table":
-            click.echo(as_text(found, "json" if as_json else form), nl=False)
+            some = found if as_json or form in ("json", "csv") else own
+            click.echo(as_text(some, "json" if as_json else form), nl=False)
         else:
-            own = [result for result in found if result.run.study != "orders"]
             print_table(console(), closing_table(own), LEAST, wide=wide, more=_WIDE)
             if len(own) < len(found):
                 click.echo(f"{len(found) - len(own)} runs of other orders: `compare` has them")
@@ -156,6 +157,11 @@ def compare(
             raise UserError(f"--save {path}: expected a name that ends in {known}")
     found = comparing.compare(results, split=split, reference=reference, stat=stat)
     if as_json or form != "table":
+        if by is not None or measures:
+            raise UserError(
+                "--by and --measures print tables of their own, which have no other form; leave "
+                "them out, or take --format table"
+            )
         click.echo(comparing.as_text(found, "json" if as_json else form), nl=False)
         _save(found, save)
         return

@@ -16,13 +16,14 @@ from pydantic import ValidationError
 
 from pmn_cl import registry
 from pmn_cl.config.checks import check_names
-from pmn_cl.config.names import call_lists, options_of
+from pmn_cl.config.names import call_lists, options_of, task_class, world_class
 from pmn_cl.config.problems import problems_of, shown
 from pmn_cl.config.searches import Searches, read_searches
 from pmn_cl.config.short_forms import as_written, written_out
 from pmn_cl.config.spec import BenchmarkSpec, StrategySpec
 from pmn_cl.config.yaml_source import Problem, read_yaml
 from pmn_cl.errors import UserError, did_you_mean
+from pmn_cl.strategy.base import StrategyOptions
 
 _STREAMS = Path(__file__).parents[2] / "benchmarks" / "streams"
 
@@ -78,22 +79,34 @@ def load_spec(path: str | Path, *, tuned: bool = True, also: Sequence[str] = ())
 def with_strategies(spec: BenchmarkSpec, names: Sequence[str]) -> BenchmarkSpec:
     """Return a stream with these strategies, too: those that it does not name as they are."""
     named = [strategy.name for strategy in spec.strategies]
-    more = [StrategySpec(name=name) for name in dict.fromkeys(names) if name not in named]
-    for strategy in more:
-        _check_usual(strategy.name, named)
+    unnamed = [name for name in dict.fromkeys(names) if name not in named]
+    for name in unnamed:
+        _check_usual(name, spec)
+    more = [spec.of_study(name) for name in unnamed]
     return spec.model_copy(update={"strategies": [*spec.strategies, *more]})
 
 
-def _check_usual(name: str, named: Sequence[str]) -> None:
-    """Refuse a strategy that is not known, or is nothing without options."""
+def _check_usual(name: str, spec: BenchmarkSpec) -> None:
+    """Refuse a strategy that is not known, is nothing without options, or cannot go through."""
+    named = [strategy.name for strategy in spec.strategies]
     if name not in registry.STRATEGIES:
         others = [known for known in registry.STRATEGIES if known not in named]
         raise UserError(
             f"--strategy {name}: the stream names {', '.join(named)}; there are also "
             f"{', '.join(others)}{did_you_mean(name, [*named, *others])}"
         )
+    sizes = {str(s.options["size"]) for s in spec.strategies if "size" in s.options}
+    if sizes:
+        raise UserError(
+            f"--strategy {name}: the stream gives networks a size ({', '.join(sorted(sizes))}); "
+            "name it in the stream, with a size of its own"
+        )
     try:
-        options_of(StrategySpec(name=name))
+        options = options_of(StrategySpec(name=name))
+        if isinstance(options, StrategyOptions):
+            options.check_stream(
+                world_class(spec.world), [task_class(t.task).name for t in spec.tasks]
+            )
     except ValidationError as error:
         raise UserError(
             f"--strategy {name}: needs options ({error.errors()[0]['msg']}); name it in the stream"

@@ -48,21 +48,22 @@ def server(folder: Path, port: int | None = None) -> Iterator[tuple[str, subproc
     try:
         address = f"http://{_HOST}:{chosen}"
         _wait_until_ready(address, process, log)
-        write_whole(folder / _SERVED, json.dumps({"address": address, "process": process.pid}))
+        write_whole(folder / _SERVED, json.dumps({"address": address}))
         yield address, process
     finally:
-        (folder / _SERVED).unlink(missing_ok=True)
+        if served_at(folder) == f"http://{_HOST}:{chosen}":  # not another server's
+            (folder / _SERVED).unlink(missing_ok=True)
         _end(process)
 
 
 def served_at(folder: Path) -> str | None:
     """Return the address at which a server shows a folder now, if there is one."""
     try:
-        server = json.loads((folder / _SERVED).read_text("utf-8"))
-        os.kill(server["process"], 0)
+        address = str(json.loads((folder / _SERVED).read_text("utf-8"))["address"])
+        with urllib.request.urlopen(f"{address}/health", timeout=1):
+            return address
     except (OSError, ValueError, KeyError, TypeError):  # none, or one that was killed
         return None
-    return str(server["address"])
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

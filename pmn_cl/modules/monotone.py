@@ -111,7 +111,7 @@ def _by_segment(chosen: Tensor, *gradients: Tensor) -> list[Tensor]:
     Neighbours often fall into the same segment, and an addition to one place waits for the last
     one: with places of its own for each column it takes a quarter of the time.
     """
-    columns = chosen.shape[-1]
+    columns = chosen.shape[-1] if chosen.dim() else 1
     apart = chosen + _SEGMENTS * torch.arange(columns, dtype=chosen.dtype, device=chosen.device)
     sums = (
         torch.bincount(apart.flatten(), gradient.flatten(), minlength=_SEGMENTS * columns)

@@ -392,12 +392,16 @@ def _record(
     return {
         **{"strategy": strategy, "bound": bound, "split": comparison.split},
         "told": line.told if line is not None else None,
-        **{"metric": metric, "better": better, "n": len(line.seeds) if line is not None else None},
-        **{"mean": found.mean, "plus_minus": _half(found), "low": found.low, "high": found.high},
+        **{"metric": metric, "better": better, "seeds": len(line.seeds) if line else None},
+        "mean": found.mean,
+        "plus_minus": None if metric in (IQM, GAP) else _half(found),
+        **{"low": found.low, "high": found.high},
         "over": comparison.reference if against is not None else None,
         "difference": difference.mean if against is not None else None,
         "difference_plus_minus": _half(difference),
-        "p": line.p if line is not None and against is not None else None,
+        "common_seeds": against.seeds if against is not None else None,
+        "p": against.p if against is not None else None,
+        "holm": line.p if line is not None and against is not None else None,
     }
 
 

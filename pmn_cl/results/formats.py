@@ -15,6 +15,13 @@ from typing import Any, Literal, TypeAlias
 Format: TypeAlias = Literal["table", "md", "csv", "json", "tex"]
 Record: TypeAlias = Mapping[str, Any]
 
+_TEX = {
+    **{letter: f"\\{letter}" for letter in "_%&#${}"},
+    **{"±": r"$\pm$", "→": r"$\to$", "−": r"$-$", "<": r"$<$", ">": r"$>$", "×": r"$\times$"},
+    **{"Ω": r"$\Omega$", "Ψ": r"$\Psi$", "Δ": r"$\Delta$", "≥": r"$\geq$", "≤": r"$\leq$"},
+    **{"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}", "…": r"\ldots{}"},
+}
+
 
 def as_markdown(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table for a README."""
@@ -46,6 +53,4 @@ def as_json(data: Any) -> str:
 
 
 def _tex(text: str) -> str:
-    for plain, tex in (("_", r"\_"), ("%", r"\%"), ("&", r"\&"), ("±", r"$\pm$")):
-        text = text.replace(plain, tex)
-    return text
+    return "".join(_TEX.get(letter, letter) for letter in text)

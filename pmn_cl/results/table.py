@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -158,7 +158,9 @@ def as_text(results: Sequence[Result], form: Format) -> str:
         rows = list(zip(*([*map(str, column.cells)] for column in table.columns), strict=True))
         return (formats.as_markdown if form == "md" else formats.as_latex)(titles, rows)
     if form == "csv":
-        return formats.as_csv([record for result in results for record in _records(result)])
+        splits = dict.fromkeys(split for result in results for split in result.scores)
+        of_all = {(s, key): run for s in splits for key, run in _units(results, s).items()}
+        return formats.as_csv([record for r in results for record in _records(r, of_all)])
     units = _units(results, "test")
     normalised = {key: NORMALISED_AVERAGE(run) for key, run in units.items()}
     return formats.as_json(
@@ -166,18 +168,27 @@ def as_text(results: Sequence[Result], form: Format) -> str:
     )
 
 
-def _records(result: Result) -> Iterator[dict[str, Any]]:
+def _records(result: Result, units: Mapping[tuple[str, str], Scored]) -> Iterator[dict[str, Any]]:
     """Yield a record for each number of a run: its last scores, and what they come to."""
     named = ("key", "strategy", "variant", "seed", "fraction", "status")
     facts = {name: getattr(result, name) for name in named}
-    for split in result.scores:
-        last = dict(zip(result.tasks, result.scores[split][-1], strict=True))
-        for metric, value in {**last, **result.summary(split)}.items():
+    for split, rows in result.scores.items():
+        if not rows:  # it was cut off in its first task
+            continue
+        last = dict(zip(result.tasks, rows[-1], strict=True))
+        run = units.get((split, result.key))
+        shares = {
+            "normalised average": _either(NORMALISED_AVERAGE, run),
+            "normalised forgetting": _either(FORGETTING, run),
+        }
+        for metric, value in {**last, **result.summary(split), **shares}.items():
             if value is not None:
-                better = "lower" if metric == "forgetting" else "higher"
+                better = "lower" if "forgetting" in metric else "higher"
                 yield {**facts, "split": split, "metric": metric, "better": better, "value": value}
-    spent = sum(cost.cpu_seconds for cost in result.costs)
-    yield {**facts, "split": None, "metric": "CPU-s", "better": "lower", "value": spent}
+    sizes = result.parameters["total"]
+    spent = {"CPU-s": sum(cost.cpu_seconds for cost in result.costs)}
+    for metric, value in (({"parameters": sizes[-1]} if sizes else {}) | spent).items():
+        yield {**facts, "split": None, "metric": metric, "better": "lower", "value": value}
 
 
 def listed(result: Result) -> dict[str, Any]:

@@ -107,7 +107,9 @@ class LearnedRun:
             )
         run = runnable(place / RESULT, self.result)
         torch.set_num_threads(run.stream.threads)
-        self.stream = Stream.open(run.stream, run.seed, cache=cache, progress=progress)
+        # Without a probe: what is asked now is any question of a split, by its place in the store.
+        whole = run.stream.model_copy(update={"evaluate_every": None})
+        self.stream = Stream.open(whole, run.seed, cache=cache, progress=progress)
         self.store = self.stream.store
         if self.store.digest != self.result.data:
             raise UserError(

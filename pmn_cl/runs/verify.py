@@ -17,6 +17,7 @@ from rich.console import Console
 from pmn_cl import registry
 from pmn_cl.config.names import make_world
 from pmn_cl.config.spec import RunSpec
+from pmn_cl.console import INTERRUPTED, same_command
 from pmn_cl.errors import UserError
 from pmn_cl.progress import ProgressCallback
 from pmn_cl.provenance import code_revision
@@ -76,7 +77,10 @@ def verify_command(
         _Case(path, result, run, digest, device or result.device or "cpu")
         for path, result, run, digest in zip(files, recorded, runs, data, strict=True)
     ]
-    again = _run_again([case for case in cases if case.on_same_data], workers, cache)
+    again, interrupted = _run_again([case for case in cases if case.on_same_data], workers, cache)
+    if interrupted:
+        console.print(f"interrupted: nothing is kept; again: {same_command()}", soft_wrap=True)
+        return INTERRUPTED
     found = [_found(case, again.get((case.run.key, case.device))) for case in cases]
     for case, some in zip(cases, found, strict=True):
         _print(console, case, some)
@@ -97,8 +101,11 @@ def _data(
 
 def _run_again(
     cases: Sequence[_Case], workers: int | None, cache: Path | None
-) -> dict[tuple[str, str], Result]:
-    """Carry the runs out in a place of their own; return the results by key and device."""
+) -> tuple[dict[tuple[str, str], Result], bool]:
+    """Carry the runs out in a place of their own; return the results by key and device.
+
+    And whether Ctrl-C has ended them.
+    """
     found: dict[tuple[str, str], Result] = {}
     for device in dict.fromkeys(case.device for case in cases):
         runs = list({case.run.key: case.run for case in cases if case.device == device}.values())
@@ -112,8 +119,8 @@ def _run_again(
             driver = Driver(Path(place), at_a_time, cache, device)
             found |= {(result.key, device): result for result in driver.run(runs, display)}
         if driver.interrupted:
-            break
-    return found
+            return found, True
+    return found, False
 
 
 def _found(case: _Case, again: Result | None) -> list[FieldDifference]:

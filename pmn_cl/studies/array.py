@@ -12,21 +12,22 @@ from pmn_cl.runs.engines.slurm import Array, write_array
 from pmn_cl.runs.worker import Terms
 from pmn_cl.studies.conduct import open_world
 from pmn_cl.studies.request import ArrayRequest, RunRequest
-from pmn_cl.studies.run import plan_comparison
+from pmn_cl.studies.run import plan_comparison, said_of_added
 
 
 def plan_command(
     request: ArrayRequest, console: Console, progress: ProgressCallback | None = None
 ) -> None:
     """List the runs of a stream, and write them as an array."""
-    plan = plan_comparison(
-        RunRequest(
-            stream=request.stream,
-            strategies=request.strategies,
-            seeds=request.seeds,
-            out=request.out,
-        )
+    asked = RunRequest(
+        stream=request.stream,
+        strategies=request.strategies,
+        seeds=request.seeds,
+        out=request.out,
     )
+    plan = plan_comparison(asked)
+    for sentence in said_of_added(asked):
+        console.print(sentence)
     table = Table(box=None, header_style="bold")
     for title in ("index", "key", "strategy", "seed", "data"):
         table.add_column(title, justify="left" if title in ("key", "strategy") else "right")

@@ -186,7 +186,7 @@ def say_interrupted(outcome: Outcome, plan: StudyPlan, console: Console) -> int:
     kept = f", {begun} more have kept their state" if begun else ""
     line_printer(console)(
         f"interrupted: {done} of {len(plan.runs)} runs are done{kept} in {plan.folder}; "
-        f"go on with: {same_command()}"
+        f"go on with: {same_command(without=['--fresh'])}"
     )
     return INTERRUPTED
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -52,10 +53,11 @@ def plan_comparison(request: RunRequest) -> StudyPlan:
     return plan_study(spec, runs, folder, request)
 
 
-def added_strategies(request: RunRequest) -> list[str]:
-    """Return the strategies that are asked for and that the stream does not name."""
+def said_of_added(request: RunRequest) -> list[str]:
+    """Say which strategies are asked for that the stream does not name."""
     named = {strategy.name for strategy in read_stream(request.stream).strategies}
-    return [name for name in dict.fromkeys(request.strategies) if name not in named]
+    more = [name for name in dict.fromkeys(request.strategies) if name not in named]
+    return [f"{name}: not named by the stream, added with its usual options" for name in more]
 
 
 def run_command(
@@ -67,12 +69,12 @@ def run_command(
             f"{request.stream}: no such file here, using the stream that comes with pmn-bench"
         )
     plan = plan_comparison(request)
+    for sentence in said_of_added(request):
+        console.print(sentence)
     if request.dry_run:
         print_plan(plan, console)
         _estimate(plan, request, console)
         return 0
-    for name in added_strategies(request):
-        console.print(f"{name}: not named by the stream, added with its usual options")
     console.print(said_of_plan(plan), soft_wrap=True)
     open_world(plan.spec, request.cache, progress)
     outcome = carry_through(plan, request, console)
@@ -128,7 +130,8 @@ def _conclude(outcome: Outcome, console: Console, tracking: str | None) -> None:
         local = is_local(tracking)
         server = served_at(outcome.folder) if local else str(tracking)
         if server is None:
-            say(f"  {f'pmn-bench ui {outcome.folder}':<40} MLflow's pages: means, curves, cost")
+            ui = f"pmn-bench ui {shlex.quote(str(outcome.folder))}"
+            say(f"  {ui:<40} MLflow's pages: means, curves, cost")
             return
         say(f"MLflow at {server}:")
         for title, address in mirror_links(outcome.mirrored, server):
@@ -140,11 +143,12 @@ def next_steps(results: Sequence[Result], folder: Path) -> Iterator[tuple[str, s
     done = [result for result in results if result.status == "completed"]
     if not done:
         return
-    yield f"pmn-bench report {folder}", "all of it as one page"
+    place = shlex.quote(str(folder))
+    yield f"pmn-bench report {place}", "all of it as one page"
     if len({result.seed for result in done}) > 1:
-        yield f"pmn-bench compare {folder}", "means over seeds, with intervals"
+        yield f"pmn-bench compare {place}", "means over seeds, with intervals"
     if any(result.strategy == "pmn" and "vqa" in result.tasks for result in done):
-        yield f"pmn-bench explain {folder}", "how a question was answered, step by step"
+        yield f"pmn-bench explain {place}", "how a question was answered, step by step"
 
 
 def mirror_links(mirrored: Mirrored, base: str) -> list[tuple[str, str]]:

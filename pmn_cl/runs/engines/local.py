@@ -96,8 +96,12 @@ class ForkServer:
         self.warm_up()
         given = (environment or {}, run, folder, terms, tuple(parents), patience)
         process = self._context.Process(target=_work, args=given, name=run.key)
-        with _without_working_directory(), _without_main():
-            process.start()
+        try:
+            with _without_working_directory(), _without_main():
+                process.start()
+        except BaseException:  # Ctrl-C, most likely: what nobody knows of must not go on
+            _end_server()
+            raise
         return process
 
 

@@ -35,6 +35,7 @@ def tiny(strategies: list[Any]) -> StreamSpec:
         {
             **{"name": "tiny", "world": {"name": "digits", "scenes": scenes}, "tasks": CALLS},
             **{"budget": 2, "strategies": strategies, "seeds": [0]},
+            "evaluate_every": {"probe": 8},  # as the default stream has it
         }
     )
 

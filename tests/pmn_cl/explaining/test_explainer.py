@@ -42,6 +42,19 @@ def test_answers_are_those_of_the_strategy(opened: Opened) -> None:
     assert right.mean() == pytest.approx(explainer.result.secondary["test"][-1]["vqa"]["accuracy"])
 
 
+def test_validation_questions_are_those_of_the_table_though_a_probe_was_set_apart(
+    opened: Opened,
+) -> None:
+    explainer = opened("pmn")
+    table = explainer.table("val")
+    last = len(table["scene"]) - 1
+    (found,) = explainer.explain([last], "val")
+    x, _ = explainer.experience("val").batches[torch.tensor([last])]
+    assert found.scene == table["scene"].array[last] and found.question_id == last
+    assert x["question"][0].tolist() == table["question"].array[last].tolist()
+    assert "probe" not in explainer.experiences
+
+
 def test_questions_scenes_and_truth_are_those_of_the_table(opened: Opened) -> None:
     explainer = opened("pmn")
     table, names = explainer.store.table("test", "vqa"), explainer.store.names

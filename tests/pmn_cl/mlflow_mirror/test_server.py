@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,11 +17,16 @@ from pmn_cl.mlflow_mirror.server import _SERVED, free_port, served_at
 
 def test_a_folder_is_served_as_long_as_its_server_lives(tmp_path: Path) -> None:
     assert served_at(tmp_path) is None
-    with subprocess.Popen(["sleep", "60"]) as server:
-        facts = {"address": "http://127.0.0.1:5001", "process": server.pid}
+    (tmp_path / "health").write_text("OK", "utf-8")
+    port = free_port(0)
+    command = [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as server:
+        facts = {"address": f"http://127.0.0.1:{port}"}
         (tmp_path / _SERVED).write_text(json.dumps(facts), "utf-8")
-        assert served_at(tmp_path) == "http://127.0.0.1:5001"
+        while (found := served_at(tmp_path)) is None and server.poll() is None:
+            time.sleep(0.05)
         server.kill()
+    assert found == facts["address"]
     assert served_at(tmp_path) is None
     (tmp_path / _SERVED).write_text("{", "utf-8")
     assert served_at(tmp_path) is None

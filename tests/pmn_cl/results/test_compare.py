@@ -156,13 +156,14 @@ def test_records_are_the_numbers_of_the_table_one_by_one() -> None:
     assert as_strings == by_csv
     [shared] = [r for r in by_json if (r["strategy"], r["metric"]) == ("hard_sharing", "a")]
     # 0.4 and 0.2: mean 0.3, t = 12.706 with one degree of freedom, standard error 0.1.
-    assert (shared["mean"], shared["n"], shared["better"]) == (pytest.approx(0.3), 2, "higher")
+    assert (shared["mean"], shared["seeds"], shared["better"]) == (pytest.approx(0.3), 2, "higher")
     assert shared["plus_minus"] == pytest.approx(1.2706, rel=1e-4)
     assert shared["p"] is None and shared["over"] is None
     [average] = [
         r for r in by_json if (r["strategy"], r["metric"]) == ("hard_sharing", found.compared)
     ]
-    assert average["over"] == "pmn" and average["difference"] < 0 < average["p"]
+    assert average["over"] == "pmn" and average["difference"] < 0 < average["p"] <= average["holm"]
+    assert average["common_seeds"] == 2
     [floor] = [r for r in by_json if r["bound"] == "floor" and r["metric"] == "a"]
     assert (floor["strategy"], floor["mean"]) == ("constant answer", 0.2)
     assert {r["better"] for r in by_json if r["metric"] == "forgetting"} == {"lower"}

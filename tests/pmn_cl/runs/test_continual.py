@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from benchmarks.stream import Stream
 from pmn_cl.config.stream import load_spec
 from pmn_cl.errors import UserError
+from pmn_cl.results.difference import findings
 from pmn_cl.results.result import Result, read_results
 from pmn_cl.runs.continual import is_early
 from pmn_cl.runs.driver import Driver
@@ -100,6 +102,27 @@ def test_a_run_that_is_cut_off_goes_on_to_the_same_moments(
     ours, theirs = again.inside, often["hard_sharing"].inside
     assert (ours.phase, ours.step, ours.scores) == (theirs.phase, theirs.step, theirs.scores)
     assert again.weights == often["hard_sharing"].weights
+
+
+def test_a_run_that_is_cut_off_after_every_step_comes_to_the_same_in_all_that_verify_compares(
+    often: dict[str, Result], cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = "{steps: 7, probe: 20}"
+    (tmp_path / "stream.yaml").write_text(f"{STREAM}evaluate_every: {every}\n", "utf-8")
+    [run, *_] = plan_runs(load_spec(tmp_path / "stream.yaml"))
+    from pmn_cl.runs.checkpoint import Interrupted, Keeper
+    from pmn_cl.runs.execute import carry_out
+
+    folder = tmp_path / run.key
+    folder.mkdir()
+    monkeypatch.setattr(Keeper, "between", lambda self: None)  # asked after steps alone
+    again = None
+    while again is None:
+        with suppress(Interrupted):
+            again = carry_out(run, folder, cache=cache, stop=lambda: True)
+    found = findings(often["hard_sharing"], again)
+    assert [str(f) for f in found if not f.good] == []
+    assert {"learning curves", "inside phase 2", "operations to answer"} <= {f.what for f in found}
 
 
 def test_a_run_that_is_scored_at_its_end_alone_is_not_scored_inside_tasks(

@@ -32,6 +32,7 @@ from pmn_cl.runs.plan import plan_runs
 # A process of its own imports torch and Avalanche twice, in the driver's server too: it is started
 # where a driver is killed or its working directory matters, and else called in this process.
 PROGRAM = [sys.executable, "-W", "ignore", "-m", "pmn_cl.cli.main"]
+SCRIPT = str(Path(sys.executable).parent / "pmn-bench")  # what users run
 NO_MIRROR = ("--tracking", "off")
 
 
@@ -283,8 +284,8 @@ def whole_stream(out: Path, cache: Path) -> list[str]:
 def start(out: Path, cache: Path, *more: str) -> subprocess.Popen[str]:
     path = os.pathsep.join(p for p in sys.path if p)
     return subprocess.Popen(
-        [*PROGRAM, *whole_stream(out, cache), *more],
-        env={**os.environ, "PYTHONPATH": path},
+        [SCRIPT, *whole_stream(out, cache), *more],
+        env={**os.environ, "PYTHONPATH": path, "PYTHONWARNINGS": "ignore"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -377,6 +378,10 @@ def interrupt_after(seconds: float, out: Path, cache: Path) -> str:
     except subprocess.TimeoutExpired:
         os.killpg(driver.pid, signal.SIGINT)
         said, _ = driver.communicate()
+    return in_order(driver, said)
+
+
+def in_order(driver: subprocess.Popen[str], said: str) -> str:
     assert driver.returncode in (INTERRUPTED, 0), said
     assert "Traceback" not in said and "warning" not in said
     lines = [line for line in said.splitlines() if "interrupted" in line]
@@ -385,12 +390,33 @@ def interrupt_after(seconds: float, out: Path, cache: Path) -> str:
     return said
 
 
-@pytest.mark.parametrize("seconds", [0.5, 4.0])
-def test_ctrl_c_before_the_first_run_is_one_line(
-    seconds: float, cache: Path, tmp_path: Path
+def test_ctrl_c_while_it_imports_is_one_line(cache: Path, tmp_path: Path) -> None:
+    [line] = interrupt_after(0.3, tmp_path, cache).strip().splitlines()
+    assert line.startswith("pmn-bench: interrupted")
+
+
+def test_ctrl_c_while_the_first_run_is_started_is_one_line_and_leaves_no_run(
+    cache: Path, tmp_path: Path
 ) -> None:
-    said = interrupt_after(seconds, tmp_path, cache).split("\n")
-    assert [line for line in said if line.strip()][-1].count("interrupted") == 1
+    driver = start(tmp_path, cache)
+    assert driver.stdout is not None
+    while "at a time" not in driver.stdout.readline():
+        assert driver.poll() is None
+    time.sleep(1.0)  # the server imports torch for longer
+    os.killpg(driver.pid, signal.SIGINT)
+    said, _ = driver.communicate()
+    assert driver.returncode == INTERRUPTED
+    assert len(in_order(driver, said).strip().splitlines()) == 1
+    session = [p for p in Path("/proc").glob("[0-9]*") if _session(p) == driver.pid]
+    assert session == []
+
+
+def _session(process: Path) -> int | None:
+    """The session of a process: of those of a terminal all have the same."""
+    try:
+        return int((process / "stat").read_text("utf-8").rpartition(")")[2].split()[3])
+    except OSError:
+        return None
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ from pmn_cl.config.stream import load_spec
 from pmn_cl.results.result import REUSED, REUSED_CPU, Result, read_results
 from pmn_cl.runs.plan import plan_runs
 from pmn_cl.studies.request import RunRequest
-from pmn_cl.studies.run import added_strategies, next_steps, plan_comparison
+from pmn_cl.studies.run import next_steps, plan_comparison, said_of_added
 
 
 def test_runs_of_a_folder_share_their_modules_under_the_keys_that_they_always_had(
@@ -30,11 +30,11 @@ def test_a_strategy_that_the_stream_does_not_name_is_added_as_it_is(tmp_path: Pa
     runs = plan_comparison(asked).runs
     assert [run.strategy.name for run in runs] == ["pmn", "ewc"]
     assert runs[1].strategy.options == {} and runs[1].stream == runs[0].stream
-    assert added_strategies(asked) == ["ewc"]
+    assert said_of_added(asked) == ["ewc: not named by the stream, added with its usual options"]
     [pmn, *_] = plan_runs(load_spec(TINY), ["pmn"], [0])
     assert runs[0].key == pmn.key
     said = refused("run", TINY, "--strategy", "ewq", "--out", tmp_path)
-    assert "'ewq'" not in said and "did you mean 'ewc'?" in said
+    assert "did you mean 'ewc'?" in said
     assert "--strategy plugin: needs options" in refused("run", TINY, "--strategy", "plugin")
 
 
@@ -64,3 +64,15 @@ def test_the_end_says_what_was_spent_and_what_counts(cache: Path, tmp_path: Path
     said = f"4 modules or tasks learned, 2 reused, {spent:.0f} CPU-s spent "
     said += f"({counted:.0f} with each run counted alone)"
     assert re.search(re.escape(said), done.stdout), done.stdout
+
+
+def test_a_strategy_that_cannot_be_as_the_others_are_is_not_added(tmp_path: Path) -> None:
+    def said(strategy: str, text: str) -> str:
+        (tmp_path / "stream.yaml").write_text(text, "utf-8")
+        return refused("run", tmp_path / "stream.yaml", "--strategy", strategy, "--dry-run")
+
+    here = "name: s\ntasks: [obj]\nseeds: [0]\nworld: {name: digits}\n"
+    large = f"{here}strategies: [{{name: pmn, size: paper}}]\n"
+    assert "gives networks a size (paper)" in said("ewc", large)
+    parity = f"{here.replace('digits', 'visual_genome')}strategies: [constant]\n"
+    assert "programs" in said("executor", parity)
