@@ -298,9 +298,10 @@ def verify(
 ) -> None:
     """Run each RESULT again, from its record alone, and say what comes to the same.
 
-    RESULT is a result.json or the folder of its run. Data, scores, metrics, samples seen,
-    parameters and weights are compared to the last digit. What differs under other data, packages
-    or code than those of the record is said to be beyond comparison.
+    RESULT is a result.json or the folder of its run. Data, scores (also those inside tasks),
+    metrics, learning curves, samples seen, parameters, bytes and weights are compared to the last
+    digit. What differs under other data, packages or code than those of the record is said to be
+    beyond comparison.
 
     Exits with 1 where not all is the same.
     """

@@ -117,9 +117,9 @@ class Searches(_Record):
         )
 
     def with_trials(self, method: str, given: dict[str, Any], trials: list[Trial]) -> Searches:
-        """Return these searches with further trials of a method."""
+        """Return these searches with further trials of a method; which ended first is no matter."""
         known = self.methods[method].trials if method in self.methods else []
-        search = Search(given=given, trials=[*known, *trials])
+        search = Search(given=given, trials=sorted([*known, *trials], key=_place))
         return self.model_copy(update={"methods": {**self.methods, method: search}})
 
     def check_stream(self, stream: BenchmarkSpec, path: Path) -> None:
@@ -156,6 +156,11 @@ class Searches(_Record):
                 f"{path}: the world of the stream {theirs.name!r} has the seed {seed}, and worlds "
                 f"from {DEVELOPMENT_WORLD} on are for trials alone: give it one below"
             )
+
+
+def _place(trial: Trial) -> list[tuple[bool, Any]]:
+    """Return where a trial stands among those of its method: by what was tried."""
+    return [(isinstance(value, str), value) for value in trial.options.values()]
 
 
 def read_searches(path: Path = TUNED) -> Searches:

@@ -7,7 +7,7 @@ A choice is for one budget, as longer trainings want lower rates. Test samples a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -169,15 +169,18 @@ class Searching:
         usual = LocalEngine().usual_workers(self.stream.threads)
         workers = min(self._request.workers or usual, len(runs))
         driver = Driver(self.folder, workers=workers, cache=self._request.cache)
-        with ProgressDisplay(runs, self._console) as display:
-            found = {result.key: result for result in driver.run(runs, display)}
+
+        def keep(results: Sequence[Result]) -> None:
+            ended = [result for result in results if result.status in ("completed", "failed")]
+            for method, grid in grids.items():
+                if grid:
+                    self._keep(method, grid[0], [r for r in ended if r.strategy == method])
+
+        with _KeepingDisplay(runs, self._console, keep) as display:
+            results = driver.run(runs, display)
+        keep(results)  # also those that an earlier search has left, and who failed before any floor
         self.interrupted |= driver.interrupted
-        ended = [found[r.key] for r in runs if r.key in found]
-        ended = [result for result in ended if result.status in ("completed", "failed")]
-        self.failed += [result for result in ended if result.status == "failed"]
-        for method, grid in grids.items():
-            if grid:
-                self._keep(method, grid[0], [r for r in ended if r.strategy == method])
+        self.failed += [result for result in results if result.status == "failed"]
 
     def _given(self, method: str) -> dict[str, Any]:
         """Return what all trials of a method have, also of one that is not asked for now."""
@@ -199,6 +202,9 @@ class Searching:
 
     def _keep(self, method: str, names: Iterable[str], results: Sequence[Result]) -> None:
         """Add trials to those that are known, and to the file; one that failed is at the floor."""
+        known = [trial.options for trial in self.trials(method)]
+        names = list(names)
+        results = [r for r in results if {n: r.run.strategy.options[n] for n in names} not in known]
         done = [result for result in results if result.status == "completed"]
         if self.known is None and not done:
             return  # not even the floor is known
@@ -242,6 +248,21 @@ class Searching:
             }
         )
         return True
+
+
+class _KeepingDisplay(ProgressDisplay):
+    """Shows how trials go, and lets each be kept as soon as it has ended."""
+
+    def __init__(
+        self, runs: Sequence[RunSpec], console: Console, keep: Callable[[Sequence[Result]], None]
+    ) -> None:
+        super().__init__(runs, console)
+        self._keep = keep
+
+    def update(self, running: dict[str, dict[str, Any]], ended: Sequence[Result]) -> None:
+        """Take what runs are at, and keep those that have just ended."""
+        super().update(running, ended)
+        self._keep(ended)
 
 
 def _by_task(tasks: Iterable[str], scores: Iterable[float | None]) -> dict[str, float]:

@@ -169,4 +169,11 @@ def test_no_folder_and_no_results_are_mistakes_that_are_explained(tmp_path: Path
 
 def test_nasty_names_have_looks_like_any_other() -> None:
     found = gathered(*nasty())
-    assert [look.number for look in found.looks.values()] == list(range(len(NASTY)))
+    numbers = [look.number for look in found.looks.values()]
+    assert numbers == list(range(numbers[0], numbers[0] + len(NASTY)))
+
+
+def test_a_strategy_looks_the_same_whatever_is_beside_it() -> None:
+    alone = gathered(made("hard_sharing_joint", 0, 0.5)).looks["hard_sharing_joint"]
+    beside = gathered(*nasty(), made("hard_sharing_joint", 0, 0.5)).looks["hard_sharing_joint"]
+    assert alone.number == beside.number and alone.marker == beside.marker

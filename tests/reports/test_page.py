@@ -73,6 +73,12 @@ def test_it_is_whole_and_its_parts_refer_to_each_other() -> None:
     assert found.values("lang") == ["en"]
 
 
+def test_the_best_of_a_column_is_marked_and_shown() -> None:
+    text = render(Gathered(HERE, plain()))
+    best = re.findall(r'<td class="best">([^<]*)</td>', text)
+    assert len(best) >= 6 and all(re.match(r"\d\.\d{3}", cell) for cell in best)
+
+
 def test_it_loads_nothing() -> None:
     found = page(*ALL)
     policy = next(v for v in found.values("content") if "default-src" in v)

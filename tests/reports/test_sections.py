@@ -48,6 +48,9 @@ def said(blocks: Sequence[Block]) -> str:
     return " ".join(block.text for block in blocks if isinstance(block, Text | Missing))
 
 
+SCORES = (("pmn", 0.60), ("pnn", 0.61), ("ewc", 0.51))
+
+
 def test_the_summary_says_the_best_first_and_counts_what_is_there() -> None:
     section = summary(EVERYTHING)
     lead, *_ = section.blocks
@@ -64,6 +67,18 @@ def test_the_summary_says_the_best_first_and_counts_what_is_there() -> None:
     # (0.61 - 0.1) / (0.71 - 0.1) on average over seeds, and 0 for forgetting.
     assert row(table, "pmn")[1].startswith("0.836") and row(table, "pmn")[8] == "0.000 ± 0.000"
     assert [line.strategy for line in table.rows] == [None, 0, 1, 2, 3]
+
+
+def test_the_best_of_a_column_is_marked_and_what_ties_with_it() -> None:
+    runs = [made(name, seed, score + seed / 100) for name, score in SCORES for seed in (0, 1, 2)]
+    [table] = [b for b in summary(Gathered(HERE, runs)).blocks if isinstance(b, Table)]
+    marks = {line.cells[0]: set(line.marks.values()) for line in table.rows}
+    # 0.62 ± 0.025 on average over seeds; 0.61 is within that of it, 0.52 is not.
+    assert marks["pnn"] == {"best"} and marks["pmn"] == {"tie"} and marks["ewc"] == set()
+    [alone] = [
+        b for b in summary(Gathered(HERE, runs[::3])).blocks if isinstance(b, Table)
+    ]  # one seed has no interval, and no ties
+    assert [set(line.marks.values()) for line in alone.rows if line.cells[0] == "pmn"] == [set()]
 
 
 def test_aggregates_by_hand() -> None:

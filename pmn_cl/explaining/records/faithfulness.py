@@ -133,10 +133,11 @@ def verdict(lines: Sequence[MeasureRow], strategy: str) -> str:
         times = f" ({value.mean / line.chance:.1f} times)" if line.measure == MASS else ""
         how = "above" if low > line.chance else "worse than" if high < line.chance else "as by"
         found[f"{how} chance"].append(f"{line.measure}{times}")
-    said = [f"{how}: {', '.join(names)}" for how, names in found.items() if names]
+    said = [f"{how}: {'; '.join(names)}" for how, names in found.items() if names]
     if alone and said:
         said.append("one seed: no interval")
-    return f"{strategy}: {'; '.join(said) or 'nothing that has a value by chance was measured'}"
+    nothing = "nothing that has a value by chance was measured"
+    return "\n  ".join([f"{strategy}:", *(said or [nothing])])
 
 
 def _difference(

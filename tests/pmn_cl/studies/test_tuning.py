@@ -111,7 +111,7 @@ def test_a_search_is_widened_for_all_kept_and_gone_on_with(tmp_path: Path) -> No
     stream = tiny_stream(tmp_path, supervised, "hard_sharing", "ewc")
     # Of two rates one is the lowest and the other the highest: an edge, whichever is chosen.
     first, said = searched(stream, tmp_path, "hard_sharing")
-    assert rates(first, "hard_sharing") == [0.5, 1.0, *WIDER]
+    assert rates(first, "hard_sharing") == sorted([0.5, 1.0, *WIDER])
     assert "an edge was chosen" in said
     results = read_results(tmp_path / "trials")
     assert {(r.seed, *r.scores) for r in results} == {(tuning.DEVELOPMENT_SEED, "val")}
@@ -122,7 +122,7 @@ def test_a_search_is_widened_for_all_kept_and_gone_on_with(tmp_path: Path) -> No
     # Another method joins, and is widened as well; what was tried is not tried again.
     both, _ = searched(stream, tmp_path)
     assert both.methods["hard_sharing"] == first.methods["hard_sharing"]
-    assert rates(both, "ewc") == [1.0, *WIDER]
+    assert rates(both, "ewc") == sorted([1.0, *WIDER])
     assert searched(stream, tmp_path)[0] == both
     assert len(read_results(tmp_path / "trials")) == 4 + 3
     with pytest.raises(UserError, match=r"trials on other terms \(world, tasks, protocol\)"):

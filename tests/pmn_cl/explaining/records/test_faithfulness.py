@@ -93,10 +93,10 @@ def test_the_verdict_says_where_it_is_better_and_where_worse_than_chance() -> No
         row("gate cap AUC", 0.5, 0.2, 0.4),
         row("without", None, 0.0, 1.0),
     ]
-    assert verdict(lines, "pmn") == (
-        "pmn: above chance: attention mass (2.0 times); as by chance: pointing; "
-        "worse than chance: gate cap AUC"
-    )
+    assert verdict(lines, "pmn").split("\n  ") == [
+        *("pmn:", "above chance: attention mass (2.0 times)", "as by chance: pointing"),
+        "worse than chance: gate cap AUC",
+    ]
     alone = [MeasureRow("pointing", 0.5, {"pmn": Interval(0.6, None, None)}, None)]
-    assert verdict(alone, "pmn") == "pmn: above chance: pointing; one seed: no interval"
+    assert verdict(alone, "pmn") == "pmn:\n  above chance: pointing\n  one seed: no interval"
     assert "nothing that has a value by chance" in verdict(alone, "independent")
