@@ -281,6 +281,7 @@ def test_keys_windows_and_the_way_back(
     page.keyboard.press("Control+3")
     expect(page.locator("#count")).to_have_text("0 of 40 graded")
     other, _ = open_page(context, path)  # a second window sees what the first one does
+    page.bring_to_front()
     page.keyboard.press("b")
     page.keyboard.press("1")
     expect(other.locator("#count")).to_have_text("1 of 40 graded")
