@@ -84,9 +84,10 @@ def _inside_tasks(result: Result) -> Iterator[tuple[str, Any]]:
     every = result.run.stream.evaluate_every
     if every is None or every.seconds is not None:
         return
+    moments = raw_moments(result)
     for phase in dict.fromkeys(result.inside.phase):
-        moments = [m for m in raw_moments(result) if m.phase == phase]
-        yield f"inside phase {phase + 1}", {f"step {m.step}": m.scores for m in moments}
+        scores = {f"step {m.step}": m.scores for m in moments if m.phase == phase}
+        yield f"inside phase {phase + 1}", scores
 
 
 def _by_task(result: Result, split: str) -> list[dict[str, float | None]]:

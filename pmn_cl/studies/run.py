@@ -55,6 +55,8 @@ def plan_comparison(request: RunRequest) -> StudyPlan:
 
 def said_of_added(request: RunRequest) -> list[str]:
     """Say which strategies are asked for that the stream does not name."""
+    if not request.strategies:  # then the stream need not be read again
+        return []
     named = {strategy.name for strategy in read_stream(request.stream).strategies}
     more = [name for name in dict.fromkeys(request.strategies) if name not in named]
     return [f"{name}: not named by the stream, added with its usual options" for name in more]

@@ -66,8 +66,8 @@ def _standing(found: Gathered, comparison: Comparison) -> Figure:
     lines = [line for line in comparison.lines if line.bound is None]
     drawn = [line for line in lines if line.name in found.drawn]
     floors = dict(zip(comparison.tasks, comparison.constant, strict=True)) | {NORMALISED: 0.0}
-    panels = []
-    for column, value_of in _columns(comparison).items():
+    ranked, panels = _columns(comparison), []
+    for column, value_of in ranked.items():
         rows = [
             DotRow(found.looks[line.name], [point(value)])
             for line in drawn
@@ -81,12 +81,12 @@ def _standing(found: Gathered, comparison: Comparison) -> Figure:
         panels.append(
             dots(column, f"{said}. {values}.", rows, x_label=said, bounds=[*bounds.values()])
         )
-    titles = ["strategy", *_columns(comparison)]
+    titles = ["strategy", *ranked]
     data = [
         Row(
             [
                 found.label(line.name),
-                *(as_plus_minus(of(line)) for of in _columns(comparison).values()),
+                *(as_plus_minus(of(line)) for of in ranked.values()),
             ],
             found.number(line.name),
         )
